@@ -1,0 +1,1 @@
+"""Turn a fine-tuned Hugging Face checkpoint into a verified bundle. `python -m exporters --help`."""

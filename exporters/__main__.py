@@ -1,0 +1,63 @@
+"""`python -m exporters CHECKPOINT --suite klue/ner`: export, verify, store, and say what was found."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from pathlib import Path
+from time import perf_counter
+
+# Before anything imports transformers: its progress bars and advice would bury ours.
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("BENTOML_DO_NOT_TRACK", "True")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command; 0 if a verified bundle was stored, 1 with the reason otherwise."""
+    parser = argparse.ArgumentParser(prog="python -m exporters", description="Export a fine-tuned checkpoint as a verified bundle.")
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="folder or hub id")
+    parser.add_argument("--suite", required=True, metavar="NAME", help="task, such as klue/ner, or a suite file of your own (.yaml)")
+    parser.add_argument("--precision", choices=("fp32", "int8", "fp16"), default="fp32", help="default: fp32")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where it is verified; default: cpu")
+    parser.add_argument("--name", metavar="N", help="name of the bundle and its endpoint; default: the checkpoint's last path part")
+    parser.add_argument("--labels", metavar="L", help="class order a,b,c of a checkpoint that does not name its classes, or 'suite'")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write DIR/NAME instead of storing it in the BentoML model store")
+    args = parser.parse_args(argv)
+    name = args.name or re.sub(r"[^a-z0-9._-]+", "-", Path(args.checkpoint).name.lower()).strip("-._")
+
+    import suites
+    from exporters.export import BundleError, ExportError, export
+
+    begun = perf_counter()
+
+    def say(message: str) -> None:
+        print(f"[{perf_counter() - begun:5.1f} s] {name}: {message}", file=sys.stderr, flush=True)
+
+    try:
+        done = export(
+            args.checkpoint,
+            suites.load(args.suite),
+            name=name,
+            precision=args.precision,
+            device=args.device,
+            declared_labels=args.labels.split(",") if args.labels else None,
+            out=args.out,
+            say=say,
+        )
+    except (ExportError, BundleError, suites.UnknownSuite, suites.InvalidSuite, OSError) as error:
+        print(f"not exported: {error}", file=sys.stderr)
+        return 1
+    p = done.parity
+    print(
+        f"{done.place}  {done.family}, {args.precision}, {done.bytes / 1e6:.1f} MB, {done.seconds:.1f} s; "
+        f"{p.shapes} shapes, logits within {p.logit_delta:.1e} of torch (largest {p.largest_logit:.1f}), "
+        f"answers equal, scores within {p.score_delta:.1e}"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

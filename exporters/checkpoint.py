@@ -1,0 +1,152 @@
+"""Read a checkpoint and everything about it that a bundle must state: labels, special tokens, positions, template."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import transformers
+from transformers import AutoConfig, AutoTokenizer
+
+from service.bundle import UNNAMED, Part, TokenizerFacts
+from suites import Suite
+
+AUTO = {
+    "text-classification": "AutoModelForSequenceClassification",
+    "pair-classification": "AutoModelForSequenceClassification",
+    "span-pair-classification": "AutoModelForSequenceClassification",
+    "token-classification": "AutoModelForTokenClassification",
+    "question-answering": "AutoModelForQuestionAnswering",
+    "multiple-choice": "AutoModelForMultipleChoice",
+}
+# Pieces that a tokenizer uses for the mere start of a word.
+WORD_MARKS = ("▁", "Ġ")
+
+
+class ExportError(Exception):
+    """A checkpoint that cannot become a bundle, with the reason a person can act on."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A loaded checkpoint. `capacity` is the number of tokens its positions allow."""
+
+    source: str
+    model: Any
+    tokenizer: Any
+    capacity: int
+    segments: bool
+    """Whether the model tells segment A from segment B."""
+
+
+def load(source: str, suite: Suite) -> Checkpoint:
+    """Load model and tokenizer by local path or hub id. ExportError if a head would be made up or offsets are missing."""
+    if suite.family not in AUTO:
+        raise ExportError(f"no exporter for family {suite.family}")
+    config = AutoConfig.from_pretrained(source)
+    tokenizer = AutoTokenizer.from_pretrained(source, use_fast=True)
+    if not tokenizer.is_fast:
+        raise ExportError(f"{source} has no fast tokenizer, hence no character offsets; convert it to tokenizer.json first")
+    cls = getattr(transformers, AUTO[suite.family])
+    model, info = cls.from_pretrained(source, config=config, dtype=torch.float32, output_loading_info=True, attn_implementation="eager")
+    if info["missing_keys"] or info["mismatched_keys"]:
+        lost = sorted(map(str, [*info["missing_keys"], *info["mismatched_keys"]]))
+        raise ExportError(f"{source} was not fine-tuned for {suite.family}: it lacks {', '.join(lost[:5])}")
+    vocabulary, embedded = len(tokenizer), model.get_input_embeddings().num_embeddings
+    if vocabulary > embedded:
+        raise ExportError(f"the tokenizer has {vocabulary} tokens, the model {embedded} embeddings: they do not belong together")
+    model.eval()
+    return Checkpoint(source, model, tokenizer, capacity(model), getattr(config, "type_vocab_size", 0) > 1)
+
+
+def capacity(model: Any) -> int:
+    """Tokens that fit: the position table less RoBERTa's offset (its positions start after the padding id)."""
+    limit = int(getattr(model.config, "max_position_embeddings", 512))
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            return int(module.num_embeddings) - int(module.padding_idx) - 1
+    return limit
+
+
+def labels(checkpoint: Checkpoint, suite: Suite, declared: list[str] | None) -> list[str]:
+    """Class names in the order of this checkpoint's logits.
+
+    The checkpoint's own names decide the order; they must be the suite's. A checkpoint without names (`LABEL_0`) needs
+    the caller to declare them: published class orders of one task differ, so that none can be assumed.
+    """
+    config = checkpoint.model.config
+    if suite.family in ("question-answering", "multiple-choice"):
+        return []
+    count = int(config.num_labels)
+    if suite.decoder.get("output") == "regression":
+        if count != 1:
+            raise ExportError(f"{suite.name} is a regression, the checkpoint has {count} outputs")
+        return []
+    own = [str(config.id2label.get(i, f"LABEL_{i}")) for i in range(count)]
+    chosen = declared or own
+    if len(chosen) != count:
+        raise ExportError(f"{len(chosen)} labels were declared, the checkpoint has {count} outputs")
+    if any(UNNAMED.fullmatch(label) for label in chosen):
+        raise ExportError(
+            "the checkpoint does not name its classes (LABEL_0 ...); declare their order with --labels a,b,c or, if it "
+            f"was trained in the official order of {suite.name}, with --labels suite"
+        )
+    if sorted(chosen) != sorted(suite.labels):
+        unknown, absent = sorted(set(chosen) - set(suite.labels)), sorted(set(suite.labels) - set(chosen))
+        raise ExportError(f"the labels are not those of {suite.name}: unknown {unknown}, absent {absent}; see --labels")
+    return chosen
+
+
+def template(checkpoint: Checkpoint, suite: Suite) -> list[Part]:
+    """The suite's template with this tokenizer's special tokens: what it puts around one text or between two."""
+    segments = [s.strip() for s in suite.template.split("|")]
+    if len(segments) > 2:
+        raise ExportError(f"template {suite.template!r}: a tokenizer knows one or two segments")
+    native = checkpoint.tokenizer(*["a", "b"][: len(segments)], return_token_type_ids=True)
+    parts: list[Part] = []
+    seen: set[int] = set()
+    for token, kind, sequence in zip(native["input_ids"], native["token_type_ids"], native.sequence_ids(0), strict=True):
+        kind = kind if checkpoint.segments else 0
+        if sequence is None:
+            parts.append(Part(id=token, type=kind))
+        elif sequence not in seen:
+            seen.add(sequence)
+            parts.extend(_segment(segments[sequence], kind, checkpoint.tokenizer))
+    return parts
+
+
+def _segment(text: str, kind: int, tokenizer: Any) -> list[Part]:
+    parts = []
+    for word in text.split():
+        field = re.fullmatch(r"\{(\w+)\}", word)
+        if field:
+            parts.append(Part(field=field[1], type=kind))
+        elif word == "<sep>":
+            parts.append(Part(id=tokenizer.sep_token_id, type=kind))
+        else:
+            raise ExportError(f"template: {word!r} is neither a field in braces nor <sep>")
+    return parts
+
+
+def tokenizer_facts(tokenizer: Any) -> TokenizerFacts:
+    """Special ids (never to come from a caller's text), the unknown id, the lone word mark."""
+    unk = tokenizer.unk_token_id if tokenizer.unk_token_id is not None else tokenizer.pad_token_id
+    vocabulary = tokenizer.get_vocab()
+    marks = [vocabulary[mark] for mark in WORD_MARKS if mark in vocabulary]
+    special = sorted(set(tokenizer.all_special_ids) - {unk})
+    return TokenizerFacts(unk_id=unk, special_ids=special, word_mark_id=marks[0] if marks else None)
+
+
+def tokenizer_json(tokenizer: Any, markers: set[str]) -> str:
+    """`tokenizer.json` without truncation or padding, and with the markers as special tokens.
+
+    A marker that is an ordinary added token would be matched inside a caller's text.
+    """
+    data = json.loads(tokenizer.backend_tokenizer.to_str())
+    data["truncation"] = data["padding"] = None
+    for token in data["added_tokens"]:
+        token["special"] = token["special"] or token["content"] in markers
+    return json.dumps(data, ensure_ascii=False)

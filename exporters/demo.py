@@ -1,0 +1,62 @@
+"""`python -m exporters.demo [NAME ...]`: export demo heads into the BentoML model store, those that are not there yet."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("BENTOML_DO_NOT_TRACK", "True")
+
+import bentoml
+
+import demo
+import suites
+from exporters.export import ExportError, export
+from service.bundle import sha256
+
+SOURCE = "demo"
+"""Store label: fingerprint of the files that a demo bundle was made from."""
+
+
+def fingerprint(name: str) -> str:
+    """Changes with the trunk, the head, the head's suite or the suite that it includes."""
+    suite = suites.load(demo.suite_path(name)).model_dump_json()
+    files = [demo.TRUNK / "model.safetensors", demo.HEADS / name / "head.safetensors"]
+    return hashlib.sha256("\n".join([*map(sha256, files), suite]).encode()).hexdigest()[:16]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Export what is missing; 1 if a head could not be exported."""
+    wanted = (sys.argv[1:] if argv is None else argv) or demo.default_names()
+    unknown = sorted(set(wanted) - set(demo.names()))
+    if unknown:
+        print(f"no demo head {', '.join(unknown)}; there are {', '.join(demo.names())}", file=sys.stderr)
+        return 1
+    stored = {(m.tag.name, m.info.labels.get(SOURCE)) for m in bentoml.models.list()}
+    missing = [(name, mark) for name in wanted if (name, mark := fingerprint(name)) not in stored]
+    begun = perf_counter()
+    for i, (name, mark) in enumerate(missing, 1):
+        with tempfile.TemporaryDirectory(prefix="clueserve-demo-") as temporary:
+            folder = demo.assemble(name, Path(temporary))
+            try:
+                done = export(str(folder), suites.load(demo.suite_path(name)), name=name, store_labels={SOURCE: mark})
+            except ExportError as error:
+                print(f"{name}: not exported: {error}", file=sys.stderr)
+                return 1
+        print(
+            f"[{i}/{len(missing)}, {perf_counter() - begun:3.0f} s] {done.place}: {done.parity.shapes} shapes within "
+            f"{done.parity.logit_delta:.0e} of torch, answers equal",
+            flush=True,
+        )
+    print(f"{len(wanted)} demo bundles in the BentoML store, {len(missing)} of them new")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""A bundle: a folder with `bundle.json`, the graph, the tokenizer and nothing that is not named and hashed.
+
+Everything particular to one model (labels, template, limits, decoder parameters) is here, never in code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from service.errors import BundleError
+from service.text import Form
+
+FORMAT = 1
+FILE = "bundle.json"
+UNNAMED = re.compile(r"LABEL_\d+", re.IGNORECASE)
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Part(Strict):
+    """One piece of the input template: a fixed token (`id`) or the tokens of a request field."""
+
+    id: int | None = None
+    field: str | None = None
+    type: int = 0
+
+    @model_validator(mode="after")
+    def _one(self) -> Part:
+        if (self.id is None) == (self.field is None):
+            raise ValueError("a template part is either a token id or a field")
+        return self
+
+
+class Normalization(Strict):
+    """How text is brought to what the model was trained on, before the tokenizer's own normaliser."""
+
+    form: Form = "nfc"
+    lowercase: bool = False
+    replace: dict[Annotated[str, Field(max_length=1)], Annotated[str, Field(max_length=1, min_length=1)]] = {}
+
+
+class TokenizerFacts(Strict):
+    """What cannot be read from `tokenizer.json` alone."""
+
+    file: str = "tokenizer.json"
+    unk_id: int
+    special_ids: list[int]
+    word_mark_id: int | None = Field(None, description="id of a lone word mark such as '▁', which stands for no character")
+
+
+class Graph(Strict):
+    """The ONNX graph: its files, the axes its caller relies on, and how it must be fed."""
+
+    file: str
+    precision: Literal["fp32", "fp16", "int8"]
+    opset: int
+    inputs: dict[str, list[str | int]]
+    outputs: dict[str, list[str | int]]
+    pads: dict[str, int]
+    row_isolated: bool
+
+
+class Golden(Strict):
+    """A request and the answer that the exporter got from the trained torch model."""
+
+    item: dict[str, Any]
+    answer: dict[str, Any]
+
+
+class Score(Strict):
+    """A held-out score of this very checkpoint."""
+
+    metric: str
+    value: float
+    n: int
+    data: str
+
+
+class Manifest(Strict):
+    """`bundle.json`."""
+
+    format: Literal[1]
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+    family: str
+    suite: str
+    language: str
+    labels: list[str]
+    label_names: dict[str, str] = {}
+    template: list[Part]
+    max_length: Annotated[int, Field(gt=2)]
+    truncation: Literal["right", "left", "longest_first"]
+    normalization: Normalization
+    decoder: dict[str, Any]
+    tokenizer: TokenizerFacts
+    graph: Graph
+    golden: Annotated[list[Golden], Field(min_length=1)]
+    tolerance: float = Field(description="largest difference of a score from its golden record")
+    scores: list[Score]
+    provenance: dict[str, Any]
+    files: dict[str, str] = Field(description="file name -> sha256 of every other file")
+
+    @model_validator(mode="after")
+    def _named(self) -> Manifest:
+        unnamed = [label for label in self.labels if UNNAMED.fullmatch(label)]
+        if unnamed:
+            raise ValueError(f"labels without names: {', '.join(unnamed)}; a class order cannot be guessed")
+        if len(set(self.labels)) != len(self.labels):
+            raise ValueError("labels must be unique")
+        for file in (self.graph.file, self.tokenizer.file):
+            if file not in self.files:
+                raise ValueError(f"{file} is not listed under files")
+        return self
+
+
+class Bundle:
+    """A manifest and the folder it lies in. Reading it checks the manifest; `verify` checks the files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        path = folder / FILE
+        try:
+            raw = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise BundleError(f"{folder} is not a bundle: {FILE} is missing") from None
+        except ValueError as error:
+            raise BundleError(f"{path} is not JSON: {error}") from None
+        try:
+            self.manifest = Manifest.model_validate(raw)
+        except ValidationError as error:
+            problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or FILE}: {e['msg']}" for e in error.errors())
+            raise BundleError(f"{path}: {problems}") from None
+
+    @property
+    def graph_path(self) -> Path:
+        return self.folder / self.manifest.graph.file
+
+    @property
+    def tokenizer_path(self) -> Path:
+        return self.folder / self.manifest.tokenizer.file
+
+    def verify(self) -> None:
+        """Every file that the manifest names is there and is the one that was exported."""
+        for name, expected in self.manifest.files.items():
+            path = self.folder / name
+            if not path.is_file():
+                raise BundleError(f"{self.folder}: {name} is listed in {FILE} but missing")
+            if sha256(path) != expected:
+                raise BundleError(f"{self.folder}: {name} is not the file that was exported (sha256 differs)")
+
+
+def sha256(path: Path) -> str:
+    """Hex digest of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

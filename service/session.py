@@ -1,0 +1,204 @@
+"""An ONNX graph that runs lists of unpadded rows: stacks them by axis name, pads, runs, trims.
+
+Knows nothing of tasks, HTTP or queues. Thread-safe: every call feeds its own arrays, nothing is shared between calls.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal
+
+import numpy as np
+import onnxruntime as ort
+
+from service.errors import ConfigError
+from service.types import Outputs, Row
+
+Device = Literal["cpu", "cuda", "tensorrt"]
+
+PROVIDERS: dict[Device, str] = {
+    "cpu": "CPUExecutionProvider",
+    "cuda": "CUDAExecutionProvider",
+    "tensorrt": "TensorrtExecutionProvider",
+}
+DTYPES = {
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(bool)": np.bool_,
+}
+
+
+def require_device(device: Device) -> None:
+    """Refuse a device that this machine's ONNX Runtime cannot have, and an ambiguous installation.
+
+    Both wheels write the same folder, so that with both installed nobody knows which one runs.
+    """
+    wheels = [w for w in ("onnxruntime", "onnxruntime-gpu") if _installed(w)]
+    if len(wheels) == 2:
+        raise ConfigError(
+            "both onnxruntime and onnxruntime-gpu are installed and overwrite each other; uninstall both, then install "
+            "clueserve[cpu] or clueserve[gpu]"
+        )
+    wanted = PROVIDERS[device]
+    if wanted not in ort.get_available_providers():
+        raise ConfigError(
+            f"device {device!r} needs {wanted}, but the installed ONNX Runtime {ort.__version__} offers "
+            f"{', '.join(ort.get_available_providers())}; install clueserve[gpu] or set NLU_DEVICE=cpu"
+        )
+
+
+def _installed(name: str) -> bool:
+    try:
+        importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Seconds that one run takes: `t0 + c * rows * longest`, measured on this machine for this graph."""
+
+    t0: float
+    c: float
+
+    def of(self, rows: int, longest: int) -> float:
+        return self.t0 + self.c * rows * longest
+
+    def split(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Group rows (by index) so that the predicted sum of all runs is least.
+
+        Sorted by length, an optimal grouping is contiguous: dynamic programming over the cuts, O(n^2) in numpy.
+        Where `t0` is small against `c * length` (a CPU) groups are nearly equal rows; where it is large (a GPU) they grow.
+        """
+        order = sorted(range(len(lengths)), key=lengths.__getitem__)
+        best = np.zeros(len(order) + 1)
+        cut = np.zeros(len(order) + 1, dtype=np.int64)
+        for j in range(1, len(order) + 1):
+            costs = best[:j] + self.t0 + self.c * lengths[order[j - 1]] * np.arange(j, 0, -1)
+            cut[j] = int(costs.argmin())
+            best[j] = costs[cut[j]]
+        groups: list[list[int]] = []
+        j = len(order)
+        while j:
+            groups.append(order[cut[j] : j])
+            j = int(cut[j])
+        return groups[::-1]
+
+
+class Session:
+    """One graph on one device.
+
+    `pads` names the padding value of each input (0 where absent). `row_isolated` graphs get one row a run, because
+    their arithmetic mixes rows (dynamic int8 shares one activation scale by batch).
+    `on_run(rows, tokens, padded_tokens)` is told of every run.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        pads: Mapping[str, int],
+        row_isolated: bool = False,
+        device: Device = "cpu",
+        threads: int = 1,
+        on_run: Callable[[int, int, int], None] | None = None,
+    ) -> None:
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        # Idle threads that spin steal the core from the worker beside them: 35 against 10 ms of CPU a run.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        wanted = PROVIDERS[device]
+        chain = [wanted] if device == "cpu" else list(dict.fromkeys([wanted, PROVIDERS["cuda"], PROVIDERS["cpu"]]))
+        self._ort = ort.InferenceSession(str(path), options, providers=chain)
+        if self._ort.get_providers()[0] != wanted:
+            raise ConfigError(
+                f"device {device!r} was asked for, but ONNX Runtime could not start {wanted} (no usable GPU or driver) and "
+                f"would run {path.name} on {', '.join(self._ort.get_providers())}; mend the GPU or set NLU_DEVICE=cpu"
+            )
+        self.inputs = {i.name: tuple(i.shape[1:]) for i in self._ort.get_inputs()}
+        self.outputs = {o.name: tuple(o.shape[1:]) for o in self._ort.get_outputs()}
+        self._dtypes = {i.name: DTYPES[i.type] for i in self._ort.get_inputs()}
+        self._first = next(iter(self.inputs))
+        self._pads = pads
+        self._row_isolated = row_isolated
+        self._on_run = on_run
+        self.cost = Cost(t0=1e-3, c=1e-4)
+
+    def length(self, row: Row) -> int:
+        """Tokens of a row: the size of the graph's first input."""
+        return int(row[self._first].size)
+
+    def run(self, rows: Sequence[Row]) -> list[Outputs]:
+        """Answer each row, in order; grouped into as many runs as the cost model finds cheapest."""
+        lengths = [self.length(row) for row in rows]
+        groups = [[i] for i in range(len(rows))] if self._row_isolated else self.cost.split(lengths)
+        out: list[Outputs] = [{}] * len(rows)
+        for group in groups:
+            for i, answer in zip(group, self.run_together([rows[i] for i in group]), strict=True):
+                out[i] = answer
+            if self._on_run:
+                longest = max(lengths[i] for i in group)
+                self._on_run(len(group), sum(lengths[i] for i in group), longest * len(group))
+        return out
+
+    def run_together(self, rows: Sequence[Row]) -> list[Outputs]:
+        """Answer rows in one run, padded to the longest."""
+        sizes = [self._sizes(row) for row in rows]
+        longest = {axis: max(s[axis] for s in sizes) for axis in sizes[0]}
+        feeds = {name: self._stack(name, rows, longest) for name in self.inputs}
+        arrays = dict(zip(self.outputs, self._ort.run(list(self.outputs), feeds), strict=True))
+        return [
+            {name: a[(i, *(slice(s.get(d)) for d in self.outputs[name]))] for name, a in arrays.items()}
+            for i, s in enumerate(sizes)
+        ]
+
+    def _sizes(self, row: Row) -> dict[Any, int]:
+        return {
+            axis: size
+            for name, axes in self.inputs.items()
+            for axis, size in zip(axes, row[name].shape, strict=True)
+            if isinstance(axis, str)
+        }
+
+    def _stack(self, name: str, rows: Sequence[Row], longest: Mapping[Any, int]) -> Any:
+        shape = [longest.get(axis, axis) for axis in self.inputs[name]]
+        out = np.full((len(rows), *shape), self._pads.get(name, 0), dtype=self._dtypes[name])
+        for i, row in enumerate(rows):
+            out[(i, *(slice(n) for n in row[name].shape))] = row[name]
+        return out
+
+    def measure(self, longest: int) -> Cost:
+        """Run made-up rows up to `longest` tokens, fit the cost model and keep it. Doubles as the warm-up."""
+        shapes = [(1, min(n, longest)) for n in (8, 32, 64, 128, 256, longest)] + [(4, min(16, longest)), (8, min(32, longest))]
+        if self._row_isolated:
+            shapes = [s for s in shapes if s[0] == 1]
+        shapes = [s for s in dict.fromkeys(shapes) if s[1] <= longest]
+        seconds = []
+        for rows, length in shapes:
+            batch = [self._made_up(length)] * rows
+            self.run_together(batch)
+            start = perf_counter()
+            self.run_together(batch)
+            seconds.append(perf_counter() - start)
+        y = np.array(seconds)
+        # Relative errors count: a millisecond matters for a short row, not for the longest one.
+        x = np.array([[1.0, r * n] for r, n in shapes]) / y[:, None]
+        t0, c = np.linalg.lstsq(x, np.ones(len(y)), rcond=None)[0]
+        self.cost = Cost(t0=max(float(t0), 1e-6), c=max(float(c), 1e-9))
+        return self.cost
+
+    def _made_up(self, length: int) -> Row:
+        sizes: dict[Any, int] = {self.inputs[self._first][-1]: length}
+        return {
+            name: np.ones([sizes.get(a, 1) if isinstance(a, str) else a for a in axes], dtype=self._dtypes[name])
+            for name, axes in self.inputs.items()
+        }

@@ -1,0 +1,34 @@
+"""Head families. A family is one file here; being here registers it."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+
+from service.bundle import Bundle
+from service.errors import BundleError
+from service.tasks.base import Task
+
+
+def _discover() -> dict[str, type[Task]]:
+    found: dict[str, type[Task]] = {}
+    for module in pkgutil.iter_modules(__path__, f"{__name__}."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, type) and issubclass(value, Task) and "family" in vars(value):
+                if found.setdefault(value.family, value) is not value:
+                    raise RuntimeError(f"family {value.family!r} is defined twice")
+    return found
+
+
+FAMILIES: dict[str, type[Task]] = _discover()
+
+
+def build(bundle: Bundle) -> Task:
+    """The task of a bundle; BundleError if the family is unknown or the bundle does not fit it."""
+    family = bundle.manifest.family
+    if family not in FAMILIES:
+        close = difflib.get_close_matches(family, FAMILIES, 1)
+        hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(sorted(FAMILIES))}"
+        raise BundleError(f"{bundle.folder}: unknown family {family!r}{hint}")
+    return FAMILIES[family](bundle)

@@ -1,0 +1,134 @@
+"""What a head family is: items in, rows to the graph, answers out. Pure: no HTTP, no padding, no batching, no threads."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from service.bundle import Bundle, Strict
+from service.errors import BundleError, InvalidItem
+from service.tasks.encoder import Encoder
+from service.text import INVISIBLE, Unit
+from service.types import Answer, Outputs, Row, Run, Timing
+
+Text = Annotated[str, Field(description="text as the user wrote it")]
+Overflow = Annotated[
+    Literal["truncate", "error"],
+    Field(description="what to do with text past the model's limit: read what fits and say so, or answer 422"),
+]
+_DROP_INVISIBLE = dict.fromkeys(map(ord, INVISIBLE))
+
+
+class Item(BaseModel):
+    """Fields that every request may carry."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    offset_unit: Annotated[Unit, Field(description="what offsets count")] = "codepoint"
+    timeout_ms: Annotated[int, Field(ge=1, le=600_000, description="give up, unanswered, after this long")] | None = None
+
+
+class Reading(BaseModel):
+    """Fields that every answer carries: how much of the input the model read."""
+
+    truncated: bool = Field(description="true if part of the input was past the model's limit and was not read")
+    tokens: int = Field(description="tokens that the model read, special tokens included, over all rows")
+
+
+@dataclass(slots=True)
+class Encoded:
+    """The rows of one item, and whatever its decoder needs to read their outputs."""
+
+    rows: list[Row]
+    truncated: bool = False
+    context: Any = None
+
+    @property
+    def tokens(self) -> int:
+        return sum(int(row["attention_mask"].sum()) for row in self.rows)
+
+
+class Task(ABC):
+    """One bundle's head. A subclass names its `family`, its request and answer models and its decoder parameters."""
+
+    family: ClassVar[str]
+    Input: ClassVar[type[Item]]
+    Output: ClassVar[type[BaseModel]]
+    Params: ClassVar[type[Strict]]
+    outputs: ClassVar[tuple[str, ...]]
+    """Graph outputs that `decode` reads."""
+    text_fields: ClassVar[tuple[str, ...]] = ("text",)
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.manifest = bundle.manifest
+        try:
+            self.params: Any = self.Params.model_validate(bundle.manifest.decoder)
+        except ValidationError as error:
+            problems = "; ".join(f"decoder.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            raise BundleError(f"{bundle.folder}: {problems}") from None
+        missing = [name for name in self.outputs if name not in self.manifest.graph.outputs]
+        if missing:
+            raise BundleError(f"{bundle.folder}: family {self.family} reads graph outputs {missing}, which it lacks")
+        self.encoder = Encoder(bundle)
+
+    @abstractmethod
+    def encode(self, item: Any) -> Encoded:
+        """Rows of one item. InvalidItem if the text holds nothing to read or overflows and the caller wanted an error."""
+
+    @abstractmethod
+    def decode(self, item: Any, encoded: Encoded, outputs: Sequence[Outputs]) -> Answer:
+        """The answer of one item from the outputs of its own rows."""
+
+    def texts(self, item: Any) -> Iterator[tuple[str, str]]:
+        """Every text of an item for the model, with its path in the request."""
+        for name in self.text_fields:
+            value = getattr(item, name)
+            if isinstance(value, str):
+                yield name, value
+            elif value is not None:
+                yield from ((f"{name}.{i}", text) for i, text in enumerate(value))
+
+    def check(self, item: Any) -> None:
+        """Refuse what no model needs to see: InvalidItem with the path of the field."""
+        for path, text in self.texts(item):
+            if not text.translate(_DROP_INVISIBLE).strip():
+                raise InvalidItem("the text is empty", field=path, code="empty_text")
+
+    def weight(self, item: Any) -> int:
+        """Characters that the model will read: the measure of an item before it is tokenised."""
+        return sum(len(text) for _, text in self.texts(item))
+
+    def predict(self, items: Sequence[Any], run: Run, timings: Sequence[Timing]) -> list[Answer | Exception]:
+        """Answer items together; an item's own fault is returned in its place and touches nobody else."""
+        results: list[Answer | Exception] = [RuntimeError("not answered")] * len(items)
+        encoded: dict[int, Encoded] = {}
+        rows: list[Row] = []
+        for i, item in enumerate(items):
+            start = perf_counter()
+            try:
+                encoded[i] = self.encode(item)
+            except Exception as error:
+                results[i] = error
+            else:
+                rows.extend(encoded[i].rows)
+                timings[i].tokens = encoded[i].tokens
+            timings[i].tokenize = perf_counter() - start
+        start = perf_counter()
+        outputs = iter(run(rows)) if rows else iter(())
+        inference = perf_counter() - start
+        for i, e in encoded.items():
+            own = [next(outputs) for _ in e.rows]
+            timings[i].inference, timings[i].rows = inference, len(rows)
+            start = perf_counter()
+            try:
+                results[i] = self.decode(items[i], e, own)
+            except Exception as error:
+                results[i] = error
+            timings[i].decode = perf_counter() - start
+        return results
+

@@ -1,0 +1,103 @@
+"""What the classification families share: parameters, requests, and reading one row of logits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, Field, model_validator
+
+from service.bundle import Bundle, Strict
+from service.errors import BundleError
+from service.tasks.base import Encoded, Item, Overflow, Reading, Task
+from service.tasks.encoder import refuse_overflow
+from service.types import Answer, Array, Outputs, rounded, sigmoid, softmax
+
+
+class Params(Strict):
+    """How logits are read: softmax over classes, sigmoid each, or a plain number."""
+
+    output: Literal["softmax", "sigmoid", "regression"]
+    threshold: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    score_range: tuple[float, float] | None = None
+    binary_threshold: float | None = None
+    binary_labels: tuple[str, str] | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Params:
+        if (self.output == "regression") != (self.score_range is not None):
+            raise ValueError("score_range belongs to regression, and regression needs it")
+        if (self.binary_threshold is None) != (self.binary_labels is None):
+            raise ValueError("binary_threshold and binary_labels go together")
+        return self
+
+
+class ClassificationItem(Item):
+    top_k: Annotated[int, Field(ge=1, description="how many of the classes to list in `scores`; all if absent")] | None = None
+    on_overflow: Overflow = "truncate"
+
+
+class LabelScore(BaseModel):
+    label: str
+    score: float
+
+
+class Classification(Reading):
+    """Fields that the bundle's output mode does not use are null or empty, so that the shape never changes."""
+
+    label: str | None = Field(description="the most probable class; for regression the side of the binary threshold")
+    score: float | None = Field(description="probability of `label`")
+    scores: list[LabelScore] = Field(description="classes with probabilities, best first")
+    labels: list[LabelScore] = Field(description="multi-label bundles: every class past the threshold")
+    value: float | None = Field(description="regression bundles: the model's raw value, never squashed or clipped")
+
+
+class ClassificationTask(Task):
+    """One row an item; the last field of the template carries the longest text."""
+
+    Output = Classification
+    Params = Params
+    outputs = ("logits",)
+
+    def __init__(self, bundle: Bundle) -> None:
+        super().__init__(bundle)
+        classes = bundle.manifest.graph.outputs["logits"][-1]
+        expected = 1 if self.params.output == "regression" else len(self.manifest.labels)
+        if isinstance(classes, int) and classes != expected:
+            raise BundleError(f"{bundle.folder}: the graph has {classes} classes, the bundle names {expected}")
+
+    def encode(self, item: Any) -> Encoded:
+        fields = {name: self.encoder.tokenize(self.encoder.normalize(getattr(item, name)).text, name).ids for name in self.encoder.fields}
+        row, truncated = self.encoder.truncated_row(fields)
+        if truncated and item.on_overflow == "error":
+            longest = max(fields, key=lambda name: len(fields[name]))
+            raise refuse_overflow(longest, sum(map(len, fields.values())), self.encoder.max_length - self.encoder.fixed)
+        return Encoded([row], truncated)
+
+    def decode(self, item: Any, encoded: Encoded, outputs: Sequence[Outputs]) -> Answer:
+        return read(self.params, self.manifest.labels, outputs[0]["logits"], item.top_k) | {
+            "truncated": encoded.truncated,
+            "tokens": encoded.tokens,
+        }
+
+
+def read(params: Params, labels: Sequence[str], logits: Array, top_k: int | None) -> Answer:
+    """Answer fields from the logits `[classes]` of one row."""
+    answer: Answer = {"label": None, "score": None, "scores": [], "labels": [], "value": None}
+    if params.output == "regression":
+        value = float(logits[0])
+        answer["value"] = rounded(value)
+        if params.binary_labels is not None and params.binary_threshold is not None:
+            answer["label"] = params.binary_labels[value >= params.binary_threshold]
+        return answer
+    probabilities = sigmoid(logits) if params.output == "sigmoid" else softmax(logits)
+    # A stable sort: of equal classes the earlier one wins, as argmax does.
+    order = np.argsort(-probabilities, kind="stable")
+    ranked = [{"label": labels[i], "score": rounded(probabilities[i])} for i in order]
+    answer["scores"] = ranked[:top_k]
+    if params.output == "sigmoid":
+        answer["labels"] = [r for r, i in zip(ranked, order, strict=True) if probabilities[i] >= params.threshold]
+    else:
+        answer["label"], answer["score"] = ranked[0]["label"], ranked[0]["score"]
+    return answer

@@ -1,0 +1,151 @@
+"""Text to model input for one bundle: its normaliser, its tokenizer, its template.
+
+The tokenizer is configured once and never changed (a shared one that is re-configured silently cuts other threads'
+texts); truncation, windows and special tokens are done here, on lists of ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from service.bundle import Bundle, Part
+from service.errors import BundleError, InvalidItem
+from service.text import Normalized, normalize
+from service.types import Array, Row
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Pieces of one text: ids, and the characters `[start, end)` of the normalised text each stands for."""
+
+    ids: list[int]
+    spans: list[tuple[int, int]]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class Encoder:
+    """Turns the texts of a request into rows."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        m = bundle.manifest
+        facts = m.tokenizer
+        self.template: list[Part] = m.template
+        self.fields = [part.field for part in m.template if part.field is not None]
+        self.fixed = sum(part.id is not None for part in m.template)
+        self.max_length = m.max_length
+        self._truncation = m.truncation
+        self._normalization = m.normalization
+        self._replace = {ord(k): v for k, v in m.normalization.replace.items()}
+        self._inputs = set(m.graph.inputs)
+        self._special = frozenset(facts.special_ids)
+        self._unk = facts.unk_id
+        self.word_mark_id = facts.word_mark_id
+        try:
+            self._tokenizer = Tokenizer.from_file(str(bundle.tokenizer_path))
+        except Exception as error:  # tokenizers raises bare Exception
+            raise BundleError(f"{bundle.tokenizer_path} is not a fast tokenizer with offsets: {error}") from None
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        # "[SEP]" typed by a user is text, not a separator.
+        self._tokenizer.encode_special_tokens = True
+
+    def normalize(self, text: str) -> Normalized:
+        n = self._normalization
+        return normalize(text, n.form, n.lowercase, self._replace)
+
+    def tokenize(self, text: str, field: str) -> Tokens:
+        """Pieces of a normalised text. InvalidItem if the tokenizer finds nothing in it."""
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        tokens = Tokens(self._plain(encoding.ids), encoding.offsets)
+        if not tokens.ids:
+            raise InvalidItem("the text holds no characters that the model knows", field=field, code="no_tokens")
+        return tokens
+
+    def characters(self, text: str) -> Tokens:
+        """One vocabulary look-up a character, as models trained on lists of characters expect."""
+        ids = [self.token_id(c) for c in text]
+        return Tokens(self._plain(ids), [(i, i + 1) for i in range(len(text))])
+
+    def fragment(self, text: str) -> list[int]:
+        """Ids of a piece of text between inserted tokens; may be empty."""
+        return self._plain(self._tokenizer.encode(text, add_special_tokens=False).ids) if text else []
+
+    def _plain(self, ids: list[int]) -> list[int]:
+        # A unigram vocabulary matches "</s>" in plain text to the control token itself.
+        if self._special.isdisjoint(ids):
+            return ids
+        return [self._unk if i in self._special else i for i in ids]
+
+    def find(self, token: str) -> int | None:
+        """Id of a vocabulary entry, or None."""
+        found: int | None = self._tokenizer.token_to_id(token)
+        return found
+
+    def token_id(self, token: str) -> int:
+        found = self.find(token)
+        return self._unk if found is None else found
+
+    def token(self, token_id: int) -> str:
+        return str(self._tokenizer.id_to_token(token_id))
+
+    def fit(self, lengths: Mapping[str, int]) -> dict[str, int]:
+        """How many tokens of each field are read, by the bundle's truncation, to stay within `max_length`."""
+        room = self.max_length - self.fixed
+        kept = dict(lengths)
+        if sum(kept.values()) <= room:
+            return kept
+        if self._truncation != "longest_first":
+            last = self.fields[-1] if self._truncation == "right" else self.fields[0]
+            kept[last] = max(0, kept[last] - (sum(kept.values()) - room))
+            return kept
+        # Shorten the longest, one token at a time, as the reference tokenizers do; what an uneven room leaves over goes
+        # to the longest, of equals to the later.
+        level = room // len(kept)
+        while sum(min(n, level + 1) for n in lengths.values()) <= room:
+            level += 1
+        kept = {name: min(n, level) for name, n in lengths.items()}
+        by_length = sorted(reversed(kept), key=lambda name: -lengths[name])
+        for name in by_length[: room - sum(kept.values())]:
+            kept[name] += 1
+        return kept
+
+    def cut(self, ids: Sequence[int], keep: int) -> Sequence[int]:
+        """The `keep` tokens of a field that are read."""
+        return ids[len(ids) - keep :] if self._truncation == "left" else ids[:keep]
+
+    def row(self, fields: Mapping[str, Sequence[int]]) -> tuple[Row, dict[str, int]]:
+        """Fill the template. Returns the row and the position of each field's first token. Lengths must fit."""
+        ids: list[int] = []
+        types: list[int] = []
+        at: dict[str, int] = {}
+        for part in self.template:
+            if part.field is None:
+                ids.append(part.id)  # type: ignore[arg-type]  # a part is an id or a field
+                types.append(part.type)
+            else:
+                at[part.field] = len(ids)
+                ids.extend(fields[part.field])
+                types.extend([part.type] * len(fields[part.field]))
+        arrays: dict[str, Array] = {
+            "input_ids": np.array(ids, dtype=np.int64),
+            "attention_mask": np.ones(len(ids), dtype=np.int64),
+            "token_type_ids": np.array(types, dtype=np.int64),
+        }
+        return {k: v for k, v in arrays.items() if k in self._inputs}, at
+
+    def truncated_row(self, fields: Mapping[str, Sequence[int]]) -> tuple[Row, bool]:
+        """Cut the fields by `fit`, fill the template. Returns the row and whether anything was cut."""
+        kept = self.fit({name: len(ids) for name, ids in fields.items()})
+        row, _ = self.row({name: self.cut(ids, kept[name]) for name, ids in fields.items()})
+        return row, any(kept[name] < len(ids) for name, ids in fields.items())
+
+
+def refuse_overflow(field: str, tokens: int, limit: int) -> InvalidItem:
+    """The 422 of a caller who wanted an error rather than a cut."""
+    return InvalidItem(f"the text has {tokens} tokens, the model reads {limit}", field=field, code="text_too_long")

@@ -1,0 +1,156 @@
+"""The relation of two marked spans of one text: relation extraction, pronoun resolution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.bundle import Bundle, Strict
+from service.errors import BundleError, InvalidItem
+from service.tasks import classification
+from service.tasks.base import Encoded, Text
+from service.tasks.classification import ClassificationItem, ClassificationTask
+from service.tasks.encoder import refuse_overflow
+from service.text import Normalized, Offsets
+
+
+class Span(BaseModel):
+    """Part of the text; `end` is exclusive."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    start: Annotated[int, Field(ge=0)]
+    end: Annotated[int, Field(ge=1)]
+    type: str | None = Field(None, description="entity type, for bundles whose markers name it")
+
+
+class Markers(Strict):
+    subject: tuple[str, str]
+    object: tuple[str, str]
+
+
+class Params(classification.Params):
+    """`marker_tokens`: markers are vocabulary entries of their own (else they are plain characters of the text).
+    `attach_particle`: a Hangul piece right after a closing marker becomes a WordPiece continuation (KLUE's rule)."""
+
+    markers: Markers
+    marker_tokens: bool
+    attach_particle: bool = False
+
+
+class SpanPairItem(ClassificationItem):
+    text: Text
+    subject: Span
+    object: Span
+
+
+class _Mark(NamedTuple):
+    """A marker to insert before character `at` of the normalised text. Sorts in order of insertion."""
+
+    at: int
+    opens: bool
+    inner: int
+    role: str
+    text: str
+
+
+class SpanPairClassification(ClassificationTask):
+    family = "span-pair-classification"
+    Input = SpanPairItem
+    Params = Params
+
+    def __init__(self, bundle: Bundle) -> None:
+        super().__init__(bundle)
+        m: Markers = self.params.markers
+        if self.params.marker_tokens:
+            lost = [t for t in (*m.subject, *m.object) if "{type}" not in t and self.encoder.find(t) is None]
+            if lost:
+                raise BundleError(f"{bundle.folder}: markers {lost} are not in the tokenizer's vocabulary")
+
+    def check(self, item: SpanPairItem) -> None:
+        super().check(item)
+        self._spans(item)
+
+    def _spans(self, item: SpanPairItem) -> dict[str, tuple[int, int]]:
+        """Both spans in code points; InvalidItem if one is outside the text, empty, or splits a character."""
+        offsets = Offsets(item.text, item.offset_unit)
+        found = {}
+        for role, span in (("subject", item.subject), ("object", item.object)):
+            start, end = offsets.inward(span.start), offsets.inward(span.end)
+            for name, value in (("start", start), ("end", end)):
+                if value is None or value > len(item.text):
+                    raise InvalidItem("the offset is outside the text or inside a character", field=f"{role}.{name}", code="invalid_span")
+            assert start is not None and end is not None
+            if start >= end or not item.text[start:end].strip():
+                raise InvalidItem("the span is empty", field=role, code="invalid_span")
+            found[role] = (start, end)
+        return found
+
+    def encode(self, item: SpanPairItem) -> Encoded:
+        text = self.encoder.normalize(item.text)
+        marks = self._marks(item, text)
+        ids, first, last = (self._with_tokens if self.params.marker_tokens else self._with_text)(text.text, marks)
+        room = self.encoder.max_length - self.encoder.fixed
+        if last - first > room:
+            raise InvalidItem(f"the two spans lie {last - first} tokens apart, the model reads {room}", field="text", code="text_too_long")
+        if len(ids) > room and item.on_overflow == "error":
+            raise refuse_overflow("text", len(ids), room)
+        # Cut on the right as in training, but never an entity: then the window moves just far enough.
+        start = max(0, last - room)
+        row, _ = self.encoder.row({"text": ids[start : start + room]})
+        return Encoded([row], truncated=len(ids) > room)
+
+    def _marks(self, item: SpanPairItem, text: Normalized) -> list[_Mark]:
+        marks = []
+        for role, (start, end) in self._spans(item).items():
+            opening, closing = getattr(self.params.markers, role)
+            kind = getattr(item, role).type
+            if "{type}" in opening and kind is None:
+                raise InvalidItem("this model needs the entity's type", field=f"{role}.type")
+            a, b = text.position(start), text.position(end)
+            if a >= b:
+                raise InvalidItem("the span holds no characters that the model knows", field=role, code="invalid_span")
+            marks.append(_Mark(a, True, -b, role, opening.replace("{type}", kind or "")))
+            marks.append(_Mark(b, False, -a, role, closing.replace("{type}", kind or "")))
+        # At one place markers close before others open, and spans nest: the longer opens first and closes last.
+        return sorted(marks)
+
+    def _with_tokens(self, text: str, marks: list[_Mark]) -> tuple[list[int], int, int]:
+        ids: list[int] = []
+        places = []
+        for fragment, mark in _fragments(text, marks):
+            pieces = self.encoder.fragment(fragment)
+            if ids and pieces and self.params.attach_particle and places and not places[-1][1].opens:
+                pieces[0] = self._attached(fragment, pieces[0])
+            ids.extend(pieces)
+            if mark is not None:
+                marker = self.encoder.find(mark.text)
+                if marker is None:
+                    raise InvalidItem(f"the model has no marker {mark.text}", field=f"{mark.role}.type")
+                places.append((len(ids), mark))
+                ids.append(marker)
+        return ids, places[0][0], places[-1][0] + 1
+
+    def _attached(self, fragment: str, piece: int) -> int:
+        if not "가" <= fragment[0] <= "힣":
+            return piece
+        return self.encoder.token_id("##" + self.encoder.token(piece))
+
+    def _with_text(self, text: str, marks: list[_Mark]) -> tuple[list[int], int, int]:
+        marked = "".join(fragment + (mark.text if mark else "") for fragment, mark in _fragments(text, marks))
+        grown = sum(len(m.text) for m in marks)
+        begin, stop = marks[0].at, marks[-1].at + grown
+        tokens = self.encoder.tokenize(marked, "text")
+        inside = [i for i, (a, b) in enumerate(tokens.spans) if a < stop and b > begin]
+        return tokens.ids, inside[0], inside[-1] + 1
+
+
+def _fragments(text: str, marks: list[_Mark]) -> Iterator[tuple[str, _Mark | None]]:
+    """The text between markers, each with the marker that follows it."""
+    at = 0
+    for mark in marks:
+        yield text[at : mark.at], mark
+        at = mark.at
+    yield text[at:], None

@@ -1,0 +1,181 @@
+"""Entities as runs of token tags. Long text is read in overlapping windows and decoded once, as if it were one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from pydantic import BaseModel, Field
+
+from service.bundle import Bundle, Strict
+from service.errors import BundleError
+from service.tasks.base import Encoded, Item, Reading, Task, Text
+from service.tasks.encoder import Tokens, refuse_overflow
+from service.text import Normalized, Offsets, owners, windows
+from service.types import Answer, Array, Outputs, rounded, softmax
+
+
+class Params(Strict):
+    """`orphan_inside`: an I- that continues nothing opens an entity, or is dropped as strict IOB2 does.
+    `piece_begin`: a B- on a later piece of the same word opens a new entity (tags are by character), or continues
+    the open one (tags are by word). `alignment`: pieces of the tokenizer, or one look-up a character.
+    `stride`: tokens that neighbouring windows share."""
+
+    scheme: Literal["IOB2", "BIOS", "BMES"]
+    orphan_inside: Literal["open", "drop"]
+    piece_begin: Literal["open", "continue"]
+    alignment: Literal["token", "char"]
+    stride: Annotated[int, Field(ge=0)]
+    ignore_labels: list[str] = []
+
+
+class EntityItem(Item):
+    text: Text
+    threshold: Annotated[float, Field(ge=0, le=1, description="leave out entities below this score")] | None = None
+    on_overflow: Annotated[
+        Literal["window", "truncate", "error"],
+        Field(description="text past the model's limit: read it in windows, read what fits and say so, or answer 422"),
+    ] = "window"
+
+
+class Entity(BaseModel):
+    type: str
+    text: str = Field(description="the caller's text from `start` to `end`")
+    start: int
+    end: int = Field(description="exclusive")
+    score: float = Field(description="mean probability of its tokens' tags")
+
+
+class Entities(Reading):
+    entities: list[Entity] = Field(description="in order of the text, never overlapping")
+
+
+class Tag(NamedTuple):
+    prefix: str
+    type: str | None
+
+
+class Run(NamedTuple):
+    """An entity in tokens: type, first token, token after the last, score."""
+
+    type: str
+    first: int
+    last: int
+    score: float
+
+
+class _Context(NamedTuple):
+    text: Normalized
+    tokens: Tokens
+    spans: list[tuple[int, int]]
+    at: int
+
+
+class TokenClassification(Task):
+    family = "token-classification"
+    Input = EntityItem
+    Output = Entities
+    Params = Params
+    outputs = ("logits",)
+
+    def __init__(self, bundle: Bundle) -> None:
+        super().__init__(bundle)
+        labels = self.manifest.labels
+        classes = self.manifest.graph.outputs["logits"][-1]
+        if isinstance(classes, int) and classes != len(labels):
+            raise BundleError(f"{bundle.folder}: the graph has {classes} tags, the bundle names {len(labels)}")
+        self._tags = [parse(label, self.params) for label in labels]
+        self._room = self.encoder.max_length - self.encoder.fixed
+        if not 0 <= self.params.stride < self._room:
+            raise BundleError(f"{bundle.folder}: stride {self.params.stride} leaves no way forward in windows of {self._room}")
+
+    def encode(self, item: EntityItem) -> Encoded:
+        text = self.encoder.normalize(item.text)
+        if self.params.alignment == "char":
+            tokens = self.encoder.characters(text.text)
+        else:
+            tokens = self.encoder.tokenize(text.text, "text")
+        if len(tokens) > self._room and item.on_overflow == "error":
+            raise refuse_overflow("text", len(tokens), self._room)
+        spans = windows(len(tokens), self._room, self._room - self.params.stride)
+        truncated = item.on_overflow == "truncate" and len(spans) > 1
+        if truncated:
+            spans = spans[:1]
+        built = [self.encoder.row({"text": tokens.ids[start:end]}) for start, end in spans]
+        return Encoded([row for row, _ in built], truncated, _Context(text, tokens, spans, built[0][1]["text"]))
+
+    def decode(self, item: EntityItem, encoded: Encoded, outputs: Sequence[Outputs]) -> Answer:
+        c: _Context = encoded.context
+        logits = np.concatenate(
+            [
+                out["logits"][c.at + start - begin : c.at + end - begin]
+                for out, (begin, _), (start, end) in zip(outputs, c.spans, owners(c.spans), strict=True)
+            ]
+        )
+        offsets = Offsets(item.text, item.offset_unit)
+        entities = []
+        for run in self.runs(logits, c.tokens):
+            if item.threshold is not None and run.score < item.threshold:
+                continue
+            start, end = c.text.span(c.tokens.spans[run.first][0], c.tokens.spans[run.last - 1][1])
+            entities.append(
+                {
+                    "type": run.type,
+                    "text": item.text[start:end],
+                    "start": offsets.outward(start),
+                    "end": offsets.outward(end),
+                    "score": rounded(run.score),
+                }
+            )
+        return {"entities": entities, "truncated": encoded.truncated, "tokens": encoded.tokens}
+
+    def runs(self, logits: Array, tokens: Tokens) -> list[Run]:
+        """Entities of a token sequence; lone word marks stand for no character and are passed over."""
+        probabilities = softmax(logits)
+        chosen = logits.argmax(axis=-1)
+        steps = [
+            (self._tags[chosen[i]], i, float(probabilities[i, chosen[i]]))
+            for i in range(len(logits))
+            if tokens.ids[i] != self.encoder.word_mark_id
+        ]
+        return group(steps, tokens.spans, self.params)
+
+
+def parse(label: str, params: Params) -> Tag:
+    """`B-PS` -> (B, PS); anything without a type is outside."""
+    prefix, dash, kind = label.partition("-")
+    if not dash or label in params.ignore_labels:
+        return Tag("O", None)
+    return Tag({"M": "I", "E": "E", "S": "S", "B": "B", "I": "I"}.get(prefix, "O"), kind)
+
+
+def group(steps: Sequence[tuple[Tag, int, float]], spans: Sequence[tuple[int, int]], params: Any) -> list[Run]:
+    """Merge `(tag, token, score)` steps into entities by the bundle's policy."""
+    found: list[Run] = []
+    kind: str | None = None
+    members: list[tuple[int, float]] = []
+
+    def close() -> None:
+        nonlocal kind
+        if kind is not None:
+            found.append(Run(kind, members[0][0], members[-1][0] + 1, sum(s for _, s in members) / len(members)))
+        kind = None
+        members.clear()
+
+    for tag, token, score in steps:
+        within = kind is not None and tag.type == kind
+        if tag.prefix == "B" and within and params.piece_begin == "continue":
+            within = spans[token][0] == spans[members[-1][0]][1]
+        elif tag.prefix in "BSO":
+            within = False
+        if not within:
+            close()
+            if tag.type is None or (tag.prefix in "IE" and params.orphan_inside == "drop"):
+                continue
+            kind = tag.type
+        members.append((token, score))
+        if tag.prefix in "SE":
+            close()
+    close()
+    return found

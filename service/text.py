@@ -1,0 +1,184 @@
+"""Text without models: normalisation that remembers where every character came from, graphemes, units, windows.
+
+Offsets are code points of the caller's exact string, ends exclusive. Nothing here knows a tokenizer or a task.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+Form = Literal["nfc", "nfkc", "none"]
+Unit = Literal["codepoint", "utf16", "byte"]
+
+# Invisible and without a meaning for words: zero width space, word joiner, byte order mark. BERT's cleaning drops
+# them, SentencePiece turns them into a space in the middle of a word; dropping them first makes both agree.
+INVISIBLE = "\u200b\u2060\ufeff"
+ZWJ = "\u200d"
+
+
+@dataclass(frozen=True, slots=True)
+class Normalized:
+    """What the tokenizer reads, and where each of its characters lies in the caller's string."""
+
+    original: str
+    text: str
+    starts: Sequence[int]
+    ends: Sequence[int]
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Offsets in `text` -> offsets in `original`, widened to whole graphemes. `start < end`."""
+        first, last = self.starts[start], self.ends[end - 1]
+        while first > 0 and not is_boundary(self.original, first):
+            first -= 1
+        while last < len(self.original) and not is_boundary(self.original, last):
+            last += 1
+        return first, last
+
+    def position(self, offset: int) -> int:
+        """An offset of `original` -> the first offset of `text` at or after it."""
+        return bisect_left(self.starts, offset)
+
+
+def normalize(text: str, form: Form = "nfc", lowercase: bool = False, replace: dict[int, str] | None = None) -> Normalized:
+    """Bring `text` to a Unicode form, drop invisible characters, then lower-case and replace characters one by one."""
+    plain = form == "none" or unicodedata.is_normalized(_name(form), text)
+    if plain and not any(c in text for c in INVISIBLE):
+        out, starts, ends = text, cast(Sequence[int], range(len(text))), cast(Sequence[int], range(1, len(text) + 1))
+    else:
+        out, starts, ends = _compose(text, form)
+    if lowercase:
+        # A character whose lower case is longer (İ) stays, so that offsets do.
+        out = "".join(low if len(low := c.lower()) == 1 else c for c in out)
+    if replace:
+        out = out.translate(replace)
+    return Normalized(text, out, starts, ends)
+
+
+def _name(form: Form) -> Literal["NFC", "NFKC"]:
+    return "NFKC" if form == "nfkc" else "NFC"
+
+
+def _compose(text: str, form: Form) -> tuple[str, list[int], list[int]]:
+    """Normalise segment by segment; a segment ends where its neighbours do not change each other."""
+    pieces: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+
+    def flush(segment: str, start: int, end: int) -> None:
+        if segment:
+            piece = segment if form == "none" else unicodedata.normalize(_name(form), segment)
+            pieces.append(piece)
+            starts.extend([start] * len(piece))
+            ends.extend([end] * len(piece))
+
+    segment, normal, begin, last = "", "", 0, 0
+    for i, c in enumerate(text):
+        if c in INVISIBLE:
+            continue
+        single = c if form == "none" else unicodedata.normalize(_name(form), c)
+        if segment and form != "none":
+            joint = unicodedata.normalize(_name(form), segment + c)
+            if joint != normal + single:
+                segment, normal, last = segment + c, joint, i + 1
+                continue
+        flush(segment, begin, last)
+        segment, normal, begin, last = c, single, i, i + 1
+    flush(segment, begin, last)
+    return "".join(pieces), starts, ends
+
+
+def is_boundary(text: str, i: int) -> bool:
+    """May a span begin or end before `text[i]`? Not inside a Hangul syllable, before a mark, or inside an emoji sequence."""
+    if i <= 0 or i >= len(text):
+        return True
+    before, after = text[i - 1], text[i]
+    if after < "\u0300":
+        return True
+    if unicodedata.category(after) in ("Mn", "Me", "Mc") or "\U0001f3fb" <= after <= "\U0001f3ff":
+        return False
+    if after == ZWJ:
+        return before in INVISIBLE or before.isspace()
+    if before == ZWJ:
+        return not unicodedata.category(after).startswith("S")
+    return not _jamo_joins(before, after)
+
+
+def _jamo_joins(before: str, after: str) -> bool:
+    """Do two code points belong to one Hangul syllable block?
+
+    Unicode's rules GB6 to GB8, without two leading consonants in a row: people type those for laughter, one by one.
+    """
+    left, right = _hangul(before), _hangul(after)
+    return (
+        (left == "L" and right in ("V", "LV", "LVT"))
+        or (left in ("LV", "V") and right in ("V", "T"))
+        or (left in ("LVT", "T") and right == "T")
+    )
+
+
+def _hangul(c: str) -> str:
+    o = ord(c)
+    if 0x1100 <= o <= 0x115F or 0xA960 <= o <= 0xA97C:
+        return "L"
+    if 0x1160 <= o <= 0x11A7 or 0xD7B0 <= o <= 0xD7C6:
+        return "V"
+    if 0x11A8 <= o <= 0x11FF or 0xD7CB <= o <= 0xD7FB:
+        return "T"
+    if 0xAC00 <= o <= 0xD7A3:
+        return "LV" if (o - 0xAC00) % 28 == 0 else "LVT"
+    return ""
+
+
+class Offsets:
+    """Converts between code points and the unit that one caller counts in."""
+
+    def __init__(self, text: str, unit: Unit) -> None:
+        self._to: list[int] | None = None
+        if unit != "codepoint":
+            width = _utf16_width if unit == "utf16" else _utf8_width
+            self._to = [0]
+            for c in text:
+                self._to.append(self._to[-1] + width(c))
+
+    def outward(self, offset: int) -> int:
+        """Code points -> the caller's unit."""
+        return offset if self._to is None else self._to[offset]
+
+    def inward(self, offset: int) -> int | None:
+        """The caller's unit -> code points; None if it falls inside a character or outside the text."""
+        if self._to is None:
+            return offset
+        i = bisect_left(self._to, offset)
+        return i if i < len(self._to) and self._to[i] == offset else None
+
+
+def _utf16_width(c: str) -> int:
+    return 2 if c > "\uffff" else 1
+
+
+def _utf8_width(c: str) -> int:
+    return 1 if c < "\x80" else 2 if c < "\u0800" else 3 if c <= "\uffff" else 4
+
+
+def windows(length: int, room: int, step: int) -> list[tuple[int, int]]:
+    """Cover `length` tokens with windows of at most `room` that start `step` apart: [(start, end)], at least one."""
+    if room < 1 or not 0 < step <= room:
+        raise ValueError(f"a window of {room} tokens cannot advance by {step}")
+    out = [(0, min(room, length))]
+    while out[-1][1] < length:
+        start = out[-1][0] + step
+        out.append((start, min(start + room, length)))
+    return out
+
+
+def owners(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """For windows in order, the tokens each one answers for: overlaps are cut in their middle.
+
+    A token is thus read where it has the most context, once, and spans merge without duplicates.
+    """
+    cuts = [(end + start) // 2 for (_, end), (start, _) in zip(spans, spans[1:], strict=False)]
+    return list(zip([spans[0][0], *cuts], [*cuts, spans[-1][1]], strict=True))

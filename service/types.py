@@ -1,0 +1,56 @@
+"""The few shapes that every floor shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+Row = dict[str, Array]
+"""One unpadded model input: graph input name -> array without the batch axis."""
+
+Outputs = dict[str, Array]
+"""What the graph answered for one row: output name -> array without the batch axis, padding trimmed."""
+
+Run = Callable[[Sequence[Row]], list[Outputs]]
+"""Rows in, one `Outputs` a row out, in order."""
+
+Answer = dict[str, Any]
+"""A JSON-ready answer: plain str, int, float, bool, None, list and dict only."""
+
+
+@dataclass(slots=True)
+class Timing:
+    """Where one item's time went, in seconds, and how many rows shared its take."""
+
+    queue: float = 0.0
+    tokenize: float = 0.0
+    inference: float = 0.0
+    decode: float = 0.0
+    rows: int = 0
+    tokens: int = 0
+
+
+def sigmoid(x: Array) -> Array:
+    """Elementwise logistic function, stable for large magnitudes."""
+    return 0.5 * (1.0 + np.tanh(0.5 * x.astype(np.float64)))
+
+
+def softmax(x: Array) -> Array:
+    """Softmax over the last axis in float64, so that the result does not depend on the graph's precision."""
+    x = x.astype(np.float64)
+    e: Array = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def rounded(value: float) -> float:
+    """A probability or score as it leaves the service: a JSON number with six decimals.
+
+    Padding changes the last bits of a float32 dot product; six decimals keep what the model knows.
+    """
+    return round(float(value), 6)
