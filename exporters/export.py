@@ -23,7 +23,7 @@ from service.config import STORE_LABEL
 from service.errors import BundleError
 from service.runner import open_bundle
 from service.session import Device, Session, require_device
-from service.tasks import FAMILIES, build
+from service.tasks import FAMILIES, family
 from suites import Suite
 
 TOOLS = ("torch", "transformers", "optimum", "optimum-onnx", "onnx", "onnxruntime", "tokenizers")
@@ -82,7 +82,8 @@ def export(
         shapes, delta, largest = verify.parity(loaded.model, session, limit, embedded, pad, precision)
 
         say("comparing decoded answers")
-        task = build(Bundle(folder))
+        bundle = Bundle(folder)
+        task = family(bundle)(bundle)
         items = [_concise(e, task.Input.model_fields) for e in suite.examples]
         reference = verify.torch_run(loaded.model, task.outputs, list(session.inputs))
         golden = verify.answers(task, reference, items)

@@ -2,3 +2,5 @@
 
 Floors, imports only go down: types, errors < session, bundle, text < tasks < runner < config, telemetry, app.
 """
+
+__version__ = "0.1.0"

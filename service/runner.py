@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 from service.bundle import Bundle
 from service.errors import BundleError, DeadlineExceeded, InternalError, NotReady, Overloaded, ServiceError
 from service.session import Cost, Device, Session
-from service.tasks import build
+from service.tasks import family
 from service.tasks.base import Task
 from service.types import Answer, Timing
 
-log = logging.getLogger("clueserve")
+log = logging.getLogger("bentoml.clueserve")
 
 
 class Result(NamedTuple):
@@ -250,7 +250,7 @@ def open_bundle(bundle: Bundle, device: Device, on_run: Callable[[int, int, int]
     """Load a bundle and prove it: files, graph axes, golden records. BundleError says what is wrong."""
     bundle.verify()
     graph = bundle.manifest.graph
-    task = build(bundle)
+    task = family(bundle)(bundle)
     session = Session(bundle.graph_path, pads=graph.pads, row_isolated=graph.row_isolated, device=device, on_run=on_run)
     for kind, declared, actual in (("inputs", graph.inputs, session.inputs), ("outputs", graph.outputs, session.outputs)):
         if {k: list(v) for k, v in declared.items()} != {k: list(v) for k, v in actual.items()}:

@@ -24,11 +24,11 @@ def _discover() -> dict[str, type[Task]]:
 FAMILIES: dict[str, type[Task]] = _discover()
 
 
-def build(bundle: Bundle) -> Task:
-    """The task of a bundle; BundleError if the family is unknown or the bundle does not fit it."""
-    family = bundle.manifest.family
-    if family not in FAMILIES:
-        close = difflib.get_close_matches(family, FAMILIES, 1)
+def family(bundle: Bundle) -> type[Task]:
+    """The head family that a bundle names; BundleError if there is none."""
+    name = bundle.manifest.family
+    if name not in FAMILIES:
+        close = difflib.get_close_matches(name, FAMILIES, 1)
         hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(sorted(FAMILIES))}"
-        raise BundleError(f"{bundle.folder}: unknown family {family!r}{hint}")
-    return FAMILIES[family](bundle)
+        raise BundleError(f"{bundle.folder}: unknown family {name!r}{hint}")
+    return FAMILIES[name]

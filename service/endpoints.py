@@ -1,0 +1,106 @@
+"""The native endpoints of a bundle: one item, and many items each answered or refused on its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import bentoml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.errors import InvalidItem, ServiceError
+from service.http import error_response, explain, json_response, parse
+from service.server import Server
+from service.types import Answer, Timing
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Batch(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    items: list[Any] = Field(min_length=1, description="requests as the single endpoint takes them")
+
+
+class Results(BaseModel):
+    results: list[Any] = Field(description="an answer or {\"error\": ...} for each item, in order")
+
+
+def timing_headers(timing: Timing) -> dict[str, str]:
+    return {
+        "X-Queue-Ms": f"{timing.queue * 1000:.2f}",
+        "X-Tokenize-Ms": f"{timing.tokenize * 1000:.2f}",
+        "X-Inference-Ms": f"{timing.inference * 1000:.2f}",
+        "X-Batch-Rows": str(timing.rows),
+    }
+
+
+def one_endpoint(server: Server, name: str, model: type[BaseModel]) -> Handler:
+    async def handle(request: Request) -> Response:
+        try:
+            item = await parse(model, request)
+        except ServiceError as error:
+            server.telemetry.outcome(name, error.code)
+            return error_response(error)
+        try:
+            result = await server.answer(name, item)
+        except ServiceError as error:
+            return error_response(error)
+        return json_response(result.answer, headers=timing_headers(result.timing))
+
+    return handle
+
+
+def batch_endpoint(server: Server, name: str, model: type[BaseModel]) -> Handler:
+    adapter = TypeAdapter(model)
+
+    async def one(index: int, raw: Any) -> Answer:
+        try:
+            return (await server.answer(name, adapter.validate_python(raw))).answer
+        except ValidationError as error:
+            problem = explain(error)
+            server.telemetry.outcome(name, problem.code)
+        except ServiceError as error:
+            problem = error
+        return {"error": problem.body() | {"field": f"items.{index}" + (f".{problem.field}" if problem.field else "")}}
+
+    async def handle(request: Request) -> Response:
+        try:
+            batch = await parse(Batch, request)
+            limit = server.settings.max_batch_items
+            if len(batch.items) > limit:
+                raise InvalidItem(f"{len(batch.items)} items; at most {limit}", field="items", code="batch_too_large")
+        except ServiceError as error:
+            server.telemetry.outcome(name, error.code)
+            return error_response(error)
+        results = await asyncio.gather(*(one(i, raw) for i, raw in enumerate(batch.items)))
+        return json_response({"results": results})
+
+    return handle
+
+
+def api(name: str, route: str, model: type[BaseModel], output: type[BaseModel], handle: Handler) -> Any:
+    """A BentoML API whose body we read ourselves: BentoML's own 4xx do not name the field, and build a schema an answer.
+
+    Its request and answer models are still what BentoML's clients see in /schema.json.
+    """
+
+    class Body(bentoml.IODescriptor, model):  # type: ignore[misc, valid-type]
+        __root_input__ = True
+
+        @classmethod
+        async def from_http_request(cls, request: Request, serde: Any) -> Any:
+            return request
+
+    Body.__name__ = f"{model.__name__}Body"
+
+    async def call(self: Any, request: Request, /) -> Response:
+        return await handle(request)
+
+    call.__name__ = name
+    call.__doc__ = output.__doc__
+    answer = type(f"{output.__name__}Body", (bentoml.IODescriptor, output), {})
+    return bentoml.api(route=route, name=name, input_spec=Body, output_spec=answer)(call)
