@@ -17,14 +17,24 @@ os.environ.setdefault("BENTOML_DO_NOT_TRACK", "True")
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; 0 if a verified bundle was stored, 1 with the reason otherwise."""
-    parser = argparse.ArgumentParser(prog="python -m exporters", description="Export a fine-tuned checkpoint as a verified bundle.")
+    parser = argparse.ArgumentParser(
+        prog="python -m exporters", description="Export a fine-tuned checkpoint as a verified bundle."
+    )
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="folder or hub id")
-    parser.add_argument("--suite", required=True, metavar="NAME", help="task, such as klue/ner, or a suite file of your own (.yaml)")
+    parser.add_argument(
+        "--suite", required=True, metavar="NAME", help="task, such as klue/ner, or a suite file of your own (.yaml)"
+    )
     parser.add_argument("--precision", choices=("fp32", "int8", "fp16"), default="fp32", help="default: fp32")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where it is verified; default: cpu")
-    parser.add_argument("--name", metavar="N", help="name of the bundle and its endpoint; default: the checkpoint's last path part")
-    parser.add_argument("--labels", metavar="L", help="class order a,b,c of a checkpoint that does not name its classes, or 'suite'")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write DIR/NAME instead of storing it in the BentoML model store")
+    parser.add_argument(
+        "--name", metavar="N", help="name of the bundle and its endpoint; default: the checkpoint's last path part"
+    )
+    parser.add_argument(
+        "--labels", metavar="L", help="class order a,b,c of a checkpoint that does not name its classes, or 'suite'"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="write DIR/NAME instead of storing it in the BentoML model store"
+    )
     args = parser.parse_args(argv)
     name = args.name or re.sub(r"[^a-z0-9._-]+", "-", Path(args.checkpoint).name.lower()).strip("-._")
 

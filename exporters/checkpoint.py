@@ -43,21 +43,27 @@ class Checkpoint:
 
 
 def load(source: str, suite: Suite) -> Checkpoint:
-    """Load model and tokenizer by local path or hub id. ExportError if a head would be made up or offsets are missing."""
+    """Load by local path or hub id. ExportError if a head would be made up or offsets are missing."""
     if suite.family not in AUTO:
         raise ExportError(f"no exporter for family {suite.family}")
     config = AutoConfig.from_pretrained(source)
     tokenizer = AutoTokenizer.from_pretrained(source, use_fast=True)
     if not tokenizer.is_fast:
-        raise ExportError(f"{source} has no fast tokenizer, hence no character offsets; convert it to tokenizer.json first")
+        raise ExportError(
+            f"{source} has no fast tokenizer, hence no character offsets; convert it to tokenizer.json first"
+        )
     cls = getattr(transformers, AUTO[suite.family])
-    model, info = cls.from_pretrained(source, config=config, dtype=torch.float32, output_loading_info=True, attn_implementation="eager")
+    model, info = cls.from_pretrained(
+        source, config=config, dtype=torch.float32, output_loading_info=True, attn_implementation="eager"
+    )
     if info["missing_keys"] or info["mismatched_keys"]:
         lost = sorted(map(str, [*info["missing_keys"], *info["mismatched_keys"]]))
         raise ExportError(f"{source} was not fine-tuned for {suite.family}: it lacks {', '.join(lost[:5])}")
     vocabulary, embedded = len(tokenizer), model.get_input_embeddings().num_embeddings
     if vocabulary > embedded:
-        raise ExportError(f"the tokenizer has {vocabulary} tokens, the model {embedded} embeddings: they do not belong together")
+        raise ExportError(
+            f"the tokenizer has {vocabulary} tokens, the model {embedded} embeddings: they do not belong together"
+        )
     model.eval()
     return Checkpoint(source, model, tokenizer, capacity(model), getattr(config, "type_vocab_size", 0) > 1)
 
@@ -108,8 +114,8 @@ def template(checkpoint: Checkpoint, suite: Suite) -> list[Part]:
     native = checkpoint.tokenizer(*["a", "b"][: len(segments)], return_token_type_ids=True)
     parts: list[Part] = []
     seen: set[int] = set()
-    for token, kind, sequence in zip(native["input_ids"], native["token_type_ids"], native.sequence_ids(0), strict=True):
-        kind = kind if checkpoint.segments else 0
+    kinds = native["token_type_ids"] if checkpoint.segments else [0] * len(native["input_ids"])
+    for token, kind, sequence in zip(native["input_ids"], kinds, native.sequence_ids(0), strict=True):
         if sequence is None:
             parts.append(Part(id=token, type=kind))
         elif sequence not in seen:

@@ -1,4 +1,4 @@
-"""`python -m exporters.demo [NAME ...]`: export demo heads into the BentoML model store, those that are not there yet."""
+"""`python -m exporters.demo [NAME ...]`: export the demo heads that the BentoML model store does not hold yet."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from exporters.checkpoint import ExportError
 from service.bundle import FILE, FORMAT, Bundle, sha256
 from service.config import STORE_LABEL
 from service.errors import BundleError
-from service.runner import open_bundle
+from service.loading import open_bundle
 from service.session import Device, Session, require_device
 from service.tasks import FAMILIES, family
 from suites import Suite
@@ -101,7 +101,12 @@ def export(
 
 
 def _manifest(
-    loaded: checkpoints.Checkpoint, suite: Suite, name: str, precision: str, session: Session, declared: list[str] | None
+    loaded: checkpoints.Checkpoint,
+    suite: Suite,
+    name: str,
+    precision: str,
+    session: Session,
+    declared: list[str] | None,
 ) -> dict[str, Any]:
     if suite.family not in FAMILIES:
         raise ExportError(f"the service has no family {suite.family}")
@@ -139,7 +144,11 @@ def _manifest(
 
 
 def _tokenizer(loaded: checkpoints.Checkpoint, suite: Suite) -> str:
-    markers = {m for pair in suite.decoder.get("markers", {}).values() for m in pair} if suite.decoder.get("marker_tokens") else set()
+    markers = (
+        {m for pair in suite.decoder.get("markers", {}).values() for m in pair}
+        if suite.decoder.get("marker_tokens")
+        else set()
+    )
     return checkpoints.tokenizer_json(loaded.tokenizer, markers)
 
 

@@ -36,7 +36,9 @@ def export(model: Any, family: str, precision: Precision, folder: Path, scratch:
     logging.getLogger("optimum").setLevel(logging.ERROR)
     with warnings.catch_warnings(), contextlib.redirect_stdout(quiet):
         warnings.simplefilter("ignore")  # tracing warns of every Python branch it meets; parity is checked instead
-        onnx_export_from_model(model, scratch, opset=OPSET, task=TASKS[family], no_post_process=True, do_validation=False)
+        onnx_export_from_model(
+            model, scratch, opset=OPSET, task=TASKS[family], no_post_process=True, do_validation=False
+        )
     raw = scratch / FILE
     if not raw.is_file():
         raise ExportError(f"optimum wrote {sorted(p.name for p in scratch.iterdir())}, not one {FILE}")
@@ -61,7 +63,12 @@ def _fp16(raw: Path, config: Any, out: Path) -> Path:
     from onnxruntime.transformers.optimizer import optimize_model
 
     fused = optimize_model(
-        str(raw), model_type="bert", num_heads=config.num_attention_heads, hidden_size=config.hidden_size, use_gpu=True, opt_level=0
+        str(raw),
+        model_type="bert",
+        num_heads=config.num_attention_heads,
+        hidden_size=config.hidden_size,
+        use_gpu=True,
+        opt_level=0,
     )
     fused.convert_float_to_float16(keep_io_types=True)
     fused.save_model_to_file(str(out))

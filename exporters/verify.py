@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from exporters.checkpoint import ExportError
-from service.runner import difference
+from service.loading import difference
 from service.session import Session
 from service.tasks.base import Task
 from service.types import Answer, Outputs, Row, Run, Timing
@@ -59,7 +59,9 @@ def torch_run(model: Any, outputs: Sequence[str], session_inputs: Sequence[str])
     return run
 
 
-def parity(model: Any, session: Session, limit: int, vocabulary: int, pad: int, precision: str) -> tuple[int, float, float]:
+def parity(
+    model: Any, session: Session, limit: int, vocabulary: int, pad: int, precision: str
+) -> tuple[int, float, float]:
     """Compare logits over batches x lengths with ragged masks. Returns shapes, largest difference, largest logit.
 
     ExportError if a value is not finite or differs by more than the precision allows.
@@ -83,7 +85,8 @@ def parity(model: Any, session: Session, limit: int, vocabulary: int, pad: int, 
                     largest = max(largest, float(np.abs(expected).max()))
             shapes += 1
             if worst > LIMITS[precision]:
-                raise ExportError(f"logits differ from torch by {worst:.2g} at batch {batch}, length {longest}; at most {LIMITS[precision]:g}")
+                at = f"batch {batch}, length {longest}"
+                raise ExportError(f"logits differ from torch by {worst:.2g} at {at}; at most {LIMITS[precision]:g}")
     return shapes, worst, largest
 
 
@@ -91,7 +94,11 @@ def _row(session: Session, length: int, vocabulary: int, pad: int, rng: np.rando
     ids = rng.integers(0, vocabulary, length)
     ids[ids == pad] = (pad + 1) % vocabulary
     # Second halves are segment B, so that an input that is not wired up shows.
-    values = {"input_ids": ids, "attention_mask": np.ones(length, np.int64), "token_type_ids": (np.arange(length) > length // 2).astype(np.int64)}
+    values = {
+        "input_ids": ids,
+        "attention_mask": np.ones(length, np.int64),
+        "token_type_ids": (np.arange(length) > length // 2).astype(np.int64),
+    }
     rank = len(next(iter(session.inputs.values())))
     return {name: values[name].reshape((1,) * (rank - 1) + (-1,)) for name in session.inputs}
 
@@ -114,7 +121,10 @@ def compare(expected: Sequence[Answer], got: Sequence[Answer], precision: str) -
     for i, (e, g) in enumerate(zip(expected, got, strict=True)):
         if problem := difference(e, g, TOLERANCES[precision]):
             raise ExportError(f"{precision} changes the answer to example {i}: {problem}")
-    return max((abs(a - b) for e, g in zip(expected, got, strict=True) for a, b in zip(_floats(e), _floats(g), strict=True)), default=0.0)
+    return max(
+        (abs(a - b) for e, g in zip(expected, got, strict=True) for a, b in zip(_floats(e), _floats(g), strict=True)),
+        default=0.0,
+    )
 
 
 def _floats(value: Any) -> list[float]:

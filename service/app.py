@@ -7,6 +7,7 @@ setting ends the start at once; graphs are loaded by each worker in the backgrou
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 
 import bentoml
@@ -23,9 +24,12 @@ from service.endpoints import Batch, Results, api, batch_endpoint, one_endpoint
 from service.errors import BundleError, NotReady
 from service.http import Edge, json_response
 from service.server import Server
-from service.session import require_device
+from service.session import Session, require_device
 from service.tasks import FAMILIES, family
 from service.telemetry import exposition
+
+# Nothing about what is served leaves the machine.
+os.environ.setdefault("BENTOML_DO_NOT_TRACK", "True")
 
 PAGES = ("/", "/livez", "/healthz", "/readyz", "/metrics", "/docs.json", "/schema.json", "/v1/models")
 
@@ -39,7 +43,9 @@ def build_service(settings: Settings, bundles: dict[str, Bundle]) -> Any:
         task = family(bundle)
         method = "".join(c if c.isalnum() else "_" for c in name)
         apis[method] = api(method, f"/{name}", task.Input, task.Output, one_endpoint(server, name, task.Input))
-        apis[f"{method}_batch"] = api(f"{method}_batch", f"/{name}/batch", Batch, Results, batch_endpoint(server, name, task.Input))
+        apis[f"{method}_batch"] = api(
+            f"{method}_batch", f"/{name}/batch", Batch, Results, batch_endpoint(server, name, task.Input)
+        )
         routes |= {f"/{name}": "POST", f"/{name}/batch": "POST"}
 
     def start(self: Any) -> None:
@@ -52,7 +58,7 @@ def build_service(settings: Settings, bundles: dict[str, Bundle]) -> Any:
             raise HTTPException(503, error.message) from None
         return True
 
-    @bentoml.on_shutdown
+    @bentoml.on_shutdown  # type: ignore[untyped-decorator]
     async def drain(self: Any) -> None:
         await asyncio.to_thread(server.close)
 
@@ -65,7 +71,7 @@ def build_service(settings: Settings, bundles: dict[str, Bundle]) -> Any:
         tracing={"excluded_urls": ".*"},
         traffic={"timeout": 3600},
     )(cls)
-    service.add_asgi_middleware(Edge, routes=routes, max_body=settings.max_body_bytes, refused=lambda reason: server.telemetry.refused(reason))
+    service.add_asgi_middleware(Edge, routes=routes, max_body=settings.max_body_bytes, refused=server.refused)
     service.mount_asgi_app(pages(server), path="/")
     return service
 
@@ -100,7 +106,12 @@ def create() -> Any:
     try:
         settings = load_settings()
         require_device(settings.device)
-        return build_service(settings, find_bundles(settings))
+        bundles = find_bundles(settings)
+        if settings.device != "cpu":
+            # A wheel with CUDA says nothing of the machine: only a session that starts there does.
+            first = next(iter(bundles.values()))
+            Session(first.graph_path, pads={}, device=settings.device)
+        return build_service(settings, bundles)
     except BundleError as error:
         raise SystemExit(f"clueserve cannot start: {error}") from None
 

@@ -53,7 +53,9 @@ class TokenizerFacts(Strict):
     file: str = "tokenizer.json"
     unk_id: int
     special_ids: list[int]
-    word_mark_id: int | None = Field(None, description="id of a lone word mark such as '▁', which stands for no character")
+    word_mark_id: int | None = Field(
+        None, description="id of a lone word mark such as '▁', which stands for no character"
+    )
 
 
 class Graph(Strict):

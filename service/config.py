@@ -23,7 +23,19 @@ PREFIX = "NLU_"
 STORE_LABEL = "clueserve"
 """Models in the BentoML store that carry this label are bundles."""
 
-RESERVED = {"v1", "v2", "models", "metrics", "livez", "readyz", "healthz", "docs.json", "schema.json", "static_content", "assets"}
+RESERVED = {
+    "v1",
+    "v2",
+    "models",
+    "metrics",
+    "livez",
+    "readyz",
+    "healthz",
+    "docs.json",
+    "schema.json",
+    "static_content",
+    "assets",
+}
 
 
 class Settings(BaseSettings):
@@ -89,7 +101,9 @@ def _open(ref: str) -> Bundle:
     except BundleError:
         raise
     except bentoml.exceptions.BentoMLException as error:
-        raise ConfigError(f"NLU_MODELS: {ref!r} is not in the BentoML store ({error}); folders are written with a '/'") from None
+        raise ConfigError(
+            f"NLU_MODELS: {ref!r} is not in the BentoML store ({error}); folders are written with a '/'"
+        ) from None
 
 
 def usable_cpus(affinity: int | None = None, cpu_max: str | None = None) -> int:

@@ -16,6 +16,9 @@ from service.http import error_response, explain, json_response, parse
 from service.server import Server
 from service.types import Answer, Timing
 
+# Items of one batch that are started before others get the event loop: about a millisecond of work.
+STEP = 32
+
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -26,7 +29,7 @@ class Batch(BaseModel):
 
 
 class Results(BaseModel):
-    results: list[Any] = Field(description="an answer or {\"error\": ...} for each item, in order")
+    results: list[Any] = Field(description='an answer or {"error": ...} for each item, in order')
 
 
 def timing_headers(timing: Timing) -> dict[str, str]:
@@ -76,14 +79,19 @@ def batch_endpoint(server: Server, name: str, model: type[BaseModel]) -> Handler
         except ServiceError as error:
             server.telemetry.outcome(name, error.code)
             return error_response(error)
-        results = await asyncio.gather(*(one(i, raw) for i, raw in enumerate(batch.items)))
-        return json_response({"results": results})
+        tasks = []
+        async with asyncio.TaskGroup() as group:  # a client that leaves takes all of its items with it
+            for i, raw in enumerate(batch.items):
+                tasks.append(group.create_task(one(i, raw)))
+                if i % STEP == STEP - 1:
+                    await asyncio.sleep(0)
+        return json_response({"results": [task.result() for task in tasks]})
 
     return handle
 
 
 def api(name: str, route: str, model: type[BaseModel], output: type[BaseModel], handle: Handler) -> Any:
-    """A BentoML API whose body we read ourselves: BentoML's own 4xx do not name the field, and build a schema an answer.
+    """A BentoML API whose body we read ourselves: BentoML's own 4xx do not name the field.
 
     Its request and answer models are still what BentoML's clients see in /schema.json.
     """

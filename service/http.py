@@ -1,4 +1,4 @@
-"""The edge: which paths exist, how large a body may be, what a bad body is told, and that a caller who left is not served."""
+"""The edge: which paths exist, how large a body may be, what a bad one is told, and that who left is not served."""
 
 from __future__ import annotations
 
@@ -12,13 +12,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.errors import InvalidItem, InvalidRequest, MethodNotAllowed, NotFound, ServiceError, TooLarge, UnsupportedMedia
+from service.errors import (
+    InvalidItem,
+    InvalidRequest,
+    MethodNotAllowed,
+    NotFound,
+    ServiceError,
+    TooLarge,
+    UnsupportedMedia,
+)
 
 Model = TypeVar("Model", bound=BaseModel)
 
 # Above this size parsing would hold the event loop for more than a few milliseconds.
 OFF_LOOP_BYTES = 64 * 1024
 CODES = {"missing": "missing_field", "extra_forbidden": "unknown_field"}
+MESSAGES = {"model_type": "Input should be an object"}
 
 
 def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -35,7 +44,9 @@ def explain(error: ValidationError) -> ServiceError:
     if first["type"] == "json_invalid":
         return InvalidRequest(first["msg"])
     path = ".".join(map(str, first["loc"]))
-    return InvalidItem(first["msg"], field=path or None, code=CODES.get(first["type"], "invalid_value"))
+    return InvalidItem(
+        MESSAGES.get(first["type"], first["msg"]), field=path or None, code=CODES.get(first["type"], "invalid_value")
+    )
 
 
 async def parse(model: type[Model], request: Request) -> Model:

@@ -57,14 +57,18 @@ def describe(name: str, task: Task | None, manifest: Manifest) -> dict[str, Any]
 def document(families: Mapping[str, type[Task]], manifests: Mapping[str, Manifest], version: str) -> dict[str, Any]:
     """OpenAPI 3.1 of the native endpoints; every request body carries an example that runs."""
     used = {families[m.family] for m in manifests.values()}
-    models: list[tuple[type[BaseModel], Any]] = [(t.Input, "validation") for t in used] + [(t.Output, "serialization") for t in used]
-    refs, definitions = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+    models: list[tuple[type[BaseModel], Any]] = [(t.Input, "validation") for t in used] + [
+        (t.Output, "serialization") for t in used
+    ]
+    refs, definitions = models_json_schema(models, ref_template="#/components/schemas/{model}")
     paths: dict[str, Any] = {}
     for name, manifest in manifests.items():
         task = families[manifest.family]
         request, response = refs[(task.Input, "validation")], refs[(task.Output, "serialization")]
         golden = manifest.golden[0]
-        paths[f"/{name}"] = _operation(f"{manifest.suite}, {manifest.family}", request, response, golden.item, golden.answer)
+        paths[f"/{name}"] = _operation(
+            f"{manifest.suite}, {manifest.family}", request, response, golden.item, golden.answer
+        )
         batch_request = {
             "type": "object",
             "required": ["items"],
@@ -74,7 +78,9 @@ def document(families: Mapping[str, type[Task]], manifests: Mapping[str, Manifes
         batch_response = {
             "type": "object",
             "required": ["results"],
-            "properties": {"results": {"type": "array", "items": {"anyOf": [response, {"$ref": "#/components/schemas/Error"}]}}},
+            "properties": {
+                "results": {"type": "array", "items": {"anyOf": [response, {"$ref": "#/components/schemas/Error"}]}}
+            },
         }
         paths[f"/{name}/batch"] = _operation(
             f"{manifest.suite}, many items: each answered or refused on its own",
@@ -99,22 +105,28 @@ def _operation(summary: str, request: Any, response: Any, example: Any, answer: 
             "summary": summary,
             "requestBody": {"required": True, "content": {"application/json": {"schema": request, "example": example}}},
             "responses": {
-                "200": {"description": "answered", "content": {"application/json": {"schema": response, "example": answer}}},
+                "200": {
+                    "description": "answered",
+                    "content": {"application/json": {"schema": response, "example": answer}},
+                },
                 **{status: {"description": text, "content": error} for status, text in ERRORS.items()},
             },
         }
     }
 
 
-PAGE = """<!doctype html>
+PAGE = """\
+<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>clueserve</title><meta name="viewport" content="width=device-width">
 <style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1b1f24; }}
-table {{ border-collapse: collapse; width: 100%; }} th, td {{ text-align: left; padding: .4rem .8rem .4rem 0; border-bottom: 1px solid #d8dee4; }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
+table {{ border-collapse: collapse; width: 100%; }}
+th, td {{ text-align: left; padding: .4rem .8rem .4rem 0; border-bottom: 1px solid #d8dee4; }}
 pre {{ background: #f3f5f7; padding: .8rem; overflow-x: auto; }} .no {{ color: #9a3412; }}
 </style></head><body>
 <h1>clueserve</h1>
-<p>{count} models. <a href="/v1/models">/v1/models</a> · <a href="/docs.json">OpenAPI</a> · <a href="/metrics">metrics</a> · <a href="/readyz">readiness</a></p>
+<p>{count} models. <a href="/v1/models">/v1/models</a> · <a href="/docs.json">OpenAPI</a> ·
+<a href="/metrics">metrics</a> · <a href="/readyz">readiness</a></p>
 <pre>{curl}</pre>
 <table><thead><tr><th>Endpoint</th><th>Suite</th><th>Family</th><th>Language</th><th>Ready</th></tr></thead><tbody>
 {rows}
@@ -124,12 +136,15 @@ pre {{ background: #f3f5f7; padding: .8rem; overflow-x: auto; }} .no {{ color: #
 
 def page(entries: list[dict[str, Any]]) -> str:
     """The start page: what is served and one request to copy."""
-    rows = "\n".join(
-        f"<tr><td><code>POST {html.escape(e['endpoint'])}</code></td><td>{html.escape(e['suite'])}</td><td>{e['family']}</td>"
-        f"<td>{html.escape(e['language'])}</td><td{'' if e['ready'] else ' class=no'}>{'yes' if e['ready'] else 'not yet'}</td></tr>"
-        for e in entries
-    )
+    rows = "\n".join(_cells(e) for e in entries)
     first = entries[0]
     body = json.dumps(first["example"], ensure_ascii=False)
     curl = f"curl -s localhost:3000{first['endpoint']} -H 'content-type: application/json' -d '{body}'"
     return PAGE.format(count=len(entries), curl=html.escape(curl), rows=rows)
+
+
+def _cells(entry: dict[str, Any]) -> str:
+    texts = [html.escape(str(entry[key])) for key in ("suite", "family", "language")]
+    ready = "<td>yes</td>" if entry["ready"] else '<td class="no">not yet</td>'
+    endpoint = f"<td><code>POST {html.escape(entry['endpoint'])}</code></td>"
+    return f"<tr>{endpoint}{''.join(f'<td>{text}</td>' for text in texts)}{ready}</tr>"

@@ -14,7 +14,9 @@ from typing import Any
 from service.bundle import Bundle
 from service.config import Settings, usable_cpus, worker_threads
 from service.errors import InvalidItem, NotReady, ServiceError
-from service.runner import Pool, Result, Runner, open_bundle
+from service.loading import open_bundle
+from service.pool import Pool
+from service.runner import Result, Runner
 from service.telemetry import Telemetry
 
 log = logging.getLogger("bentoml.clueserve")
@@ -97,6 +99,9 @@ class Server:
         finally:
             if outcome != "ok":
                 self.telemetry.outcome(name, outcome)
+
+    def refused(self, reason: str) -> None:
+        self.telemetry.refused(reason)
 
     def close(self) -> None:
         self.draining = True

@@ -75,7 +75,8 @@ class Cost:
         """Group rows (by index) so that the predicted sum of all runs is least.
 
         Sorted by length, an optimal grouping is contiguous: dynamic programming over the cuts, O(n^2) in numpy.
-        Where `t0` is small against `c * length` (a CPU) groups are nearly equal rows; where it is large (a GPU) they grow.
+        Where `t0` is small against `c * length` (a CPU) groups are nearly equal rows; where it is large (a GPU), they
+        grow.
         """
         order = sorted(range(len(lengths)), key=lengths.__getitem__)
         best = np.zeros(len(order) + 1)
@@ -121,8 +122,8 @@ class Session:
         self._ort = ort.InferenceSession(str(path), options, providers=chain)
         if self._ort.get_providers()[0] != wanted:
             raise ConfigError(
-                f"device {device!r} was asked for, but ONNX Runtime could not start {wanted} (no usable GPU or driver) and "
-                f"would run {path.name} on {', '.join(self._ort.get_providers())}; mend the GPU or set NLU_DEVICE=cpu"
+                f"device {device!r} was asked for, but ONNX Runtime could not start {wanted} (no usable GPU or "
+                f"driver) and would run on {', '.join(self._ort.get_providers())}; mend the GPU or set NLU_DEVICE=cpu"
             )
         self.inputs = {i.name: tuple(i.shape[1:]) for i in self._ort.get_inputs()}
         self.outputs = {o.name: tuple(o.shape[1:]) for o in self._ort.get_outputs()}
@@ -171,14 +172,17 @@ class Session:
 
     def _stack(self, name: str, rows: Sequence[Row], longest: Mapping[Any, int]) -> Any:
         shape = [longest.get(axis, axis) for axis in self.inputs[name]]
-        out = np.full((len(rows), *shape), self._pads.get(name, 0), dtype=self._dtypes[name])
+        out: Any = np.full((len(rows), *shape), self._pads.get(name, 0), dtype=self._dtypes[name])
         for i, row in enumerate(rows):
-            out[(i, *(slice(n) for n in row[name].shape))] = row[name]
+            out[(i, *map(slice, row[name].shape))] = row[name]
         return out
 
     def measure(self, longest: int) -> Cost:
         """Run made-up rows up to `longest` tokens, fit the cost model and keep it. Doubles as the warm-up."""
-        shapes = [(1, min(n, longest)) for n in (8, 32, 64, 128, 256, longest)] + [(4, min(16, longest)), (8, min(32, longest))]
+        shapes = [(1, min(n, longest)) for n in (8, 32, 64, 128, 256, longest)] + [
+            (4, min(16, longest)),
+            (8, min(32, longest)),
+        ]
         if self._row_isolated:
             shapes = [s for s in shapes if s[0] == 1]
         shapes = [s for s in dict.fromkeys(shapes) if s[1] <= longest]

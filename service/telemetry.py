@@ -26,11 +26,15 @@ class Telemetry:
 
         self._requests = Counter("clueserve_requests", "Items by bundle and outcome", ["bundle", "outcome"])
         self._refusals = Counter("clueserve_refusals", "Requests refused before a model saw them", ["reason"])
-        self._stages = Histogram("clueserve_stage_seconds", "Time of an item by stage", ["bundle", "stage"], buckets=SECONDS)
+        self._stages = Histogram(
+            "clueserve_stage_seconds", "Time of an item by stage", ["bundle", "stage"], buckets=SECONDS
+        )
         self._depth = Gauge("clueserve_queue_depth", "Items waiting", ["bundle"], multiprocess_mode="livesum")
         self._rows = Histogram("clueserve_run_rows", "Rows of one graph run", ["bundle"], buckets=ROWS)
         self._tokens = Histogram("clueserve_run_tokens", "Real tokens of one graph run", ["bundle"], buckets=TOKENS)
-        self._padding = Histogram("clueserve_run_padding_ratio", "Padding as a part of all tokens of a run", ["bundle"], buckets=RATIOS)
+        self._padding = Histogram(
+            "clueserve_run_padding_ratio", "Padding as a part of all tokens of a run", ["bundle"], buckets=RATIOS
+        )
         self._info = Gauge(
             "clueserve_bundle_info",
             "1 for every bundle that is ready",
@@ -51,7 +55,8 @@ class Telemetry:
 
     def depth(self, bundle: str) -> Callable[[int], None]:
         gauge: Any = self._depth.labels(bundle)
-        return lambda waiting: gauge.set(waiting)
+        set_depth: Callable[[int], None] = gauge.set
+        return set_depth
 
     def runs(self, bundle: str) -> Callable[[int, int, int], None]:
         """A `Session.on_run` for one bundle."""

@@ -9,6 +9,7 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, cast
 
 Form = Literal["nfc", "nfkc", "none"]
@@ -43,7 +44,9 @@ class Normalized:
         return bisect_left(self.starts, offset)
 
 
-def normalize(text: str, form: Form = "nfc", lowercase: bool = False, replace: dict[int, str] | None = None) -> Normalized:
+def normalize(
+    text: str, form: Form = "nfc", lowercase: bool = False, replace: dict[int, str] | None = None
+) -> Normalized:
     """Bring `text` to a Unicode form, drop invisible characters, then lower-case and replace characters one by one."""
     plain = form == "none" or unicodedata.is_normalized(_name(form), text)
     if plain and not any(c in text for c in INVISIBLE):
@@ -92,7 +95,7 @@ def _compose(text: str, form: Form) -> tuple[str, list[int], list[int]]:
 
 
 def is_boundary(text: str, i: int) -> bool:
-    """May a span begin or end before `text[i]`? Not inside a Hangul syllable, before a mark, or inside an emoji sequence."""
+    """May a span begin or end before `text[i]`? Not in a Hangul syllable, before a mark, or in an emoji sequence."""
     if i <= 0 or i >= len(text):
         return True
     before, after = text[i - 1], text[i]
@@ -180,5 +183,5 @@ def owners(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
     A token is thus read where it has the most context, once, and spans merge without duplicates.
     """
-    cuts = [(end + start) // 2 for (_, end), (start, _) in zip(spans, spans[1:], strict=False)]
+    cuts = [(end + start) // 2 for (_, end), (start, _) in pairwise(spans)]
     return list(zip([spans[0][0], *cuts], [*cuts, spans[-1][1]], strict=True))

@@ -45,7 +45,8 @@ def softmax(x: Array) -> Array:
     """Softmax over the last axis in float64, so that the result does not depend on the graph's precision."""
     x = x.astype(np.float64)
     e: Array = np.exp(x - x.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)
+    p: Array = e / e.sum(axis=-1, keepdims=True)
+    return p
 
 
 def rounded(value: float) -> float:

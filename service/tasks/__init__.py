@@ -15,9 +15,10 @@ def _discover() -> dict[str, type[Task]]:
     found: dict[str, type[Task]] = {}
     for module in pkgutil.iter_modules(__path__, f"{__name__}."):
         for value in vars(importlib.import_module(module.name)).values():
-            if isinstance(value, type) and issubclass(value, Task) and "family" in vars(value):
-                if found.setdefault(value.family, value) is not value:
-                    raise RuntimeError(f"family {value.family!r} is defined twice")
+            if not (isinstance(value, type) and issubclass(value, Task) and "family" in vars(value)):
+                continue
+            if found.setdefault(value.family, value) is not value:
+                raise RuntimeError(f"family {value.family!r} is defined twice")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a head family is: items in, rows to the graph, answers out. Pure: no HTTP, no padding, no batching, no threads."""
+"""What a head family is: items in, rows to the graph, answers out. No HTTP, padding, batching or threads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ class Item(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     offset_unit: Annotated[Unit, Field(description="what offsets count")] = "codepoint"
-    timeout_ms: Annotated[int, Field(ge=1, le=600_000, description="give up, unanswered, after this long")] | None = None
+    timeout_ms: Annotated[int, Field(ge=1, le=600_000, description="give up, unanswered, after this long")] | None = (
+        None
+    )
 
 
 class Reading(BaseModel):
@@ -78,7 +80,7 @@ class Task(ABC):
 
     @abstractmethod
     def encode(self, item: Any) -> Encoded:
-        """Rows of one item. InvalidItem if the text holds nothing to read or overflows and the caller wanted an error."""
+        """Rows of one item. InvalidItem if it holds nothing to read, or overflows and the caller wanted an error."""
 
     @abstractmethod
     def decode(self, item: Any, encoded: Encoded, outputs: Sequence[Outputs]) -> Answer:
@@ -131,4 +133,3 @@ class Task(ABC):
                 results[i] = error
             timings[i].decode = perf_counter() - start
         return results
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import BaseModel, Field, model_validator
@@ -34,7 +34,9 @@ class Params(Strict):
 
 
 class ClassificationItem(Item):
-    top_k: Annotated[int, Field(ge=1, description="how many of the classes to list in `scores`; all if absent")] | None = None
+    top_k: (
+        Annotated[int, Field(ge=1, description="how many of the classes to list in `scores`; all if absent")] | None
+    ) = None
     on_overflow: Overflow = "truncate"
 
 
@@ -57,7 +59,7 @@ class ClassificationTask(Task):
     """One row an item; the last field of the template carries the longest text."""
 
     Output = Classification
-    Params = Params
+    Params: ClassVar[type[Params]] = Params
     outputs = ("logits",)
 
     def __init__(self, bundle: Bundle) -> None:
@@ -68,7 +70,10 @@ class ClassificationTask(Task):
             raise BundleError(f"{bundle.folder}: the graph has {classes} classes, the bundle names {expected}")
 
     def encode(self, item: Any) -> Encoded:
-        fields = {name: self.encoder.tokenize(self.encoder.normalize(getattr(item, name)).text, name).ids for name in self.encoder.fields}
+        fields = {
+            name: self.encoder.tokenize(self.encoder.normalize(getattr(item, name)).text, name).ids
+            for name in self.encoder.fields
+        }
         row, truncated = self.encoder.truncated_row(fields)
         if truncated and item.on_overflow == "error":
             longest = max(fields, key=lambda name: len(fields[name]))

@@ -110,7 +110,7 @@ class Encoder:
         while sum(min(n, level + 1) for n in lengths.values()) <= room:
             level += 1
         kept = {name: min(n, level) for name, n in lengths.items()}
-        by_length = sorted(reversed(kept), key=lambda name: -lengths[name])
+        by_length = sorted(kept, key=lambda name: (lengths[name], self.fields.index(name)), reverse=True)
         for name in by_length[: room - sum(kept.values())]:
             kept[name] += 1
         return kept

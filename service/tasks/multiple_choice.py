@@ -69,7 +69,9 @@ class MultipleChoice(Task):
             fields = shared | {"choice": self._ids(choice, f"choices.{i}")}
             row, cut = self.encoder.truncated_row(fields)
             if cut and item.on_overflow == "error":
-                raise refuse_overflow("context", sum(map(len, fields.values())), self.encoder.max_length - self.encoder.fixed)
+                raise refuse_overflow(
+                    "context", sum(map(len, fields.values())), self.encoder.max_length - self.encoder.fixed
+                )
             # The graph has an axis of choices; a row is one choice, so that rows of all callers mix.
             rows.append({name: array[None, :] for name, array in row.items()})
             truncated |= cut

@@ -42,7 +42,9 @@ class QuestionItem(Item):
     top_k: Annotated[int, Field(ge=1, le=100, description="how many spans to list in `answers`")] = 1
     on_overflow: Annotated[
         Literal["window", "truncate", "error"],
-        Field(description="context past the model's limit: read it in windows, read what fits and say so, or answer 422"),
+        Field(
+            description="context past the model's limit: read it in windows, read what fits and say so, or answer 422"
+        ),
     ] = "window"
 
 
@@ -84,7 +86,9 @@ class QuestionAnswering(Task):
         super().__init__(bundle)
         p, room = self.params, self.encoder.max_length - self.encoder.fixed - self.params.max_question_tokens
         if room < 1 or (p.stride is not None and p.stride >= room):
-            raise BundleError(f"{bundle.folder}: max_length leaves {room} tokens of context beside the longest question")
+            raise BundleError(
+                f"{bundle.folder}: max_length leaves {room} tokens of context beside the longest question"
+            )
 
     def encode(self, item: QuestionItem) -> Encoded:
         text = self.encoder.normalize(item.context)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -81,9 +81,12 @@ class SpanPairClassification(ClassificationTask):
             start, end = offsets.inward(span.start), offsets.inward(span.end)
             for name, value in (("start", start), ("end", end)):
                 if value is None or value > len(item.text):
-                    raise InvalidItem("the offset is outside the text or inside a character", field=f"{role}.{name}", code="invalid_span")
-            assert start is not None and end is not None
-            if start >= end or not item.text[start:end].strip():
+                    raise InvalidItem(
+                        "the offset is outside the text or inside a character",
+                        field=f"{role}.{name}",
+                        code="invalid_span",
+                    )
+            if start is None or end is None or start >= end or not item.text[start:end].strip():
                 raise InvalidItem("the span is empty", field=role, code="invalid_span")
             found[role] = (start, end)
         return found
@@ -94,7 +97,11 @@ class SpanPairClassification(ClassificationTask):
         ids, first, last = (self._with_tokens if self.params.marker_tokens else self._with_text)(text.text, marks)
         room = self.encoder.max_length - self.encoder.fixed
         if last - first > room:
-            raise InvalidItem(f"the two spans lie {last - first} tokens apart, the model reads {room}", field="text", code="text_too_long")
+            raise InvalidItem(
+                f"the two spans lie {last - first} tokens apart, the model reads {room}",
+                field="text",
+                code="text_too_long",
+            )
         if len(ids) > room and item.on_overflow == "error":
             raise refuse_overflow("text", len(ids), room)
         # Cut on the right as in training, but never an entity: then the window moves just far enough.
@@ -119,7 +126,7 @@ class SpanPairClassification(ClassificationTask):
 
     def _with_tokens(self, text: str, marks: list[_Mark]) -> tuple[list[int], int, int]:
         ids: list[int] = []
-        places = []
+        places: list[tuple[int, _Mark]] = []
         for fragment, mark in _fragments(text, marks):
             pieces = self.encoder.fragment(fragment)
             if ids and pieces and self.params.attach_particle and places and not places[-1][1].opens:

@@ -88,7 +88,9 @@ class TokenClassification(Task):
         self._tags = [parse(label, self.params) for label in labels]
         self._room = self.encoder.max_length - self.encoder.fixed
         if not 0 <= self.params.stride < self._room:
-            raise BundleError(f"{bundle.folder}: stride {self.params.stride} leaves no way forward in windows of {self._room}")
+            raise BundleError(
+                f"{bundle.folder}: stride {self.params.stride} leaves no way forward in windows of {self._room}"
+            )
 
     def encode(self, item: EntityItem) -> Encoded:
         text = self.encoder.normalize(item.text)

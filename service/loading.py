@@ -1,0 +1,51 @@
+"""From a folder to something proven: every check that a bundle passes before it answers anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from service.bundle import Bundle
+from service.errors import BundleError
+from service.session import Device, Session
+from service.tasks import family
+from service.tasks.base import Task
+from service.types import Timing
+
+
+def open_bundle(
+    bundle: Bundle, device: Device, on_run: Callable[[int, int, int], None] | None = None
+) -> tuple[Task, Session]:
+    """Load a bundle and prove it: files, graph axes, golden records. BundleError says what is wrong."""
+    bundle.verify()
+    graph = bundle.manifest.graph
+    task = family(bundle)(bundle)
+    session = Session(bundle.graph_path, pads=graph.pads, row_isolated=graph.row_isolated, device=device, on_run=on_run)
+    for kind, declared, actual in (
+        ("inputs", graph.inputs, session.inputs),
+        ("outputs", graph.outputs, session.outputs),
+    ):
+        if {k: list(v) for k, v in declared.items()} != {k: list(v) for k, v in actual.items()}:
+            raise BundleError(f"{bundle.folder}: the graph's {kind} are {actual}, the bundle says {declared}")
+    session.measure(bundle.manifest.max_length)
+    for i, golden in enumerate(bundle.manifest.golden):
+        item = task.Input.model_validate(golden.item)
+        (got,) = task.predict([item], session.run, [Timing()])
+        if isinstance(got, Exception):
+            raise BundleError(f"{bundle.folder}: golden record {i} fails: {got}")
+        if problem := difference(golden.answer, got, bundle.manifest.tolerance):
+            raise BundleError(f"{bundle.folder}: golden record {i} differs at {problem}")
+    return task, session
+
+
+def difference(expected: Any, got: Any, tolerance: float, path: str = "answer") -> str | None:
+    """Where two answers first differ, or None: numbers within `tolerance`, all else exactly."""
+    if isinstance(expected, dict) and isinstance(got, dict) and expected.keys() == got.keys():
+        pairs = [(expected[k], got[k], f"{path}.{k}") for k in expected]
+    elif isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
+        pairs = [(e, g, f"{path}.{i}") for i, (e, g) in enumerate(zip(expected, got, strict=True))]
+    elif isinstance(expected, float) and isinstance(got, int | float) and not isinstance(got, bool):
+        return None if abs(expected - got) <= tolerance else f"{path}: {expected} became {got}"
+    else:
+        return None if type(expected) is type(got) and expected == got else f"{path}: {expected!r} became {got!r}"
+    return next((p for e, g, at in pairs if (p := difference(e, g, tolerance, at))), None)
