@@ -17,18 +17,17 @@ import bentoml
 
 import demo
 import suites
-from exporters.export import ExportError, export
-from service.bundle import sha256
+from service.bundle import FORMAT, sha256
 
 SOURCE = "demo"
 """Store label: fingerprint of the files that a demo bundle was made from."""
 
 
 def fingerprint(name: str) -> str:
-    """Changes with the trunk, the head, the head's suite or the suite that it includes."""
+    """Changes with the trunk, the head, the head's suite or the suite that it includes, and the bundle format."""
     suite = suites.load(demo.suite_path(name)).model_dump_json()
     files = [demo.TRUNK / "model.safetensors", demo.HEADS / name / "head.safetensors"]
-    return hashlib.sha256("\n".join([*map(sha256, files), suite]).encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join([*map(sha256, files), suite, str(FORMAT)]).encode()).hexdigest()[:16]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -40,6 +39,16 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     stored = {(m.tag.name, m.info.labels.get(SOURCE)) for m in bentoml.models.list()}
     missing = [(name, mark) for name in wanted if (name, mark := fingerprint(name)) not in stored]
+    if missing and not _export(missing):
+        return 1
+    print(f"{len(wanted)} demo bundles in the BentoML store, {len(missing)} of them new")
+    return 0
+
+
+def _export(missing: list[tuple[str, str]]) -> bool:
+    # Imported only now: torch takes longer than a start with everything in place.
+    from exporters.export import ExportError, export
+
     begun = perf_counter()
     for i, (name, mark) in enumerate(missing, 1):
         with tempfile.TemporaryDirectory(prefix="clueserve-demo-") as temporary:
@@ -48,14 +57,13 @@ def main(argv: list[str] | None = None) -> int:
                 done = export(str(folder), suites.load(demo.suite_path(name)), name=name, store_labels={SOURCE: mark})
             except ExportError as error:
                 print(f"{name}: not exported: {error}", file=sys.stderr)
-                return 1
+                return False
         print(
             f"[{i}/{len(missing)}, {perf_counter() - begun:3.0f} s] {done.place}: {done.parity.shapes} shapes within "
             f"{done.parity.logit_delta:.0e} of torch, answers equal",
             flush=True,
         )
-    print(f"{len(wanted)} demo bundles in the BentoML store, {len(missing)} of them new")
-    return 0
+    return True
 
 
 if __name__ == "__main__":

@@ -174,11 +174,10 @@ def _place(folder: Path, name: str, out: Path | None, labels: dict[str, str]) ->
         shutil.move(folder, target)
         return str(target)
     tag = bentoml.Tag(name, hashlib.sha256((folder / FILE).read_bytes()).hexdigest()[:16])
-    try:
-        bentoml.models.get(tag)
-    except bentoml.exceptions.NotFound:
-        with bentoml.models.create(tag, labels={STORE_LABEL: "bundle", **labels}) as model:
-            shutil.copytree(folder, model.path, dirs_exist_ok=True)
+    if any(model.tag == tag for model in bentoml.models.list()):
+        bentoml.models.delete(tag)  # the same bundle, perhaps under other labels
+    with bentoml.models.create(tag, labels={STORE_LABEL: "bundle", **labels}) as model:
+        shutil.copytree(folder, model.path, dirs_exist_ok=True)
     return str(tag)
 
 

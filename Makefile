@@ -1,0 +1,51 @@
+# make serve   set everything up and serve the demo models on PORT
+# make test    set everything up and run every test
+PYTHON ?= python3
+VENV ?= .venv
+PORT ?= 3000
+HOST ?= 127.0.0.1
+JOBS ?= 2
+BIN := $(VENV)/bin
+export BENTOML_DO_NOT_TRACK := True
+
+# The demo bundles by name; `make serve MODELS=klue-ner:latest` or NLU_MODELS=... serves others.
+empty :=
+comma := ,
+DEMO := $(shell sed -n 's/^  - //p' demo/demo.yaml)
+MODELS ?= $(subst $(empty) $(empty),$(comma),$(addsuffix :latest,$(DEMO)))
+
+.PHONY: serve test check bundles install format lock clean
+
+serve: bundles
+	NLU_MODELS=$${NLU_MODELS:-$(MODELS)} $(BIN)/bentoml serve service.app:NLU --host $(HOST) --port $(PORT) --timeout-keep-alive 75
+
+test: check bundles
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+
+check: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bundles: install
+	$(BIN)/python -m exporters.demo $(DEMO)
+
+install: $(VENV)/.installed
+
+# torch first and by its plain version, so that pip does not look for a CUDA build.
+$(VENV)/.installed: pyproject.toml requirements/constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV): two minutes from a warm pip cache"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==$$(sed -n 's/^torch==//p' requirements/constraints.txt)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements/constraints.txt -e ".[cpu,export,bench,dev]"
+	touch $@
+
+format: install
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock: install
+	$(BIN)/python requirements/lock.py
+
+clean:
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache
