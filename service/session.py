@@ -51,6 +51,8 @@ def require_device(device: Device) -> None:
             f"device {device!r} needs {wanted}, but the installed ONNX Runtime {ort.__version__} offers "
             f"{', '.join(ort.get_available_providers())}; install clueserve[gpu] or set NLU_DEVICE=cpu"
         )
+    if device != "cpu":
+        ort.preload_dlls()  # CUDA and cuDNN from their wheels, which no loader path knows
 
 
 def _installed(name: str) -> bool:
