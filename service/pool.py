@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any, Protocol
 
-from service.errors import NotReady, Overloaded
+from service.errors import InternalError, NotReady, Overloaded
 from service.types import Answer, Timing
 
 log = logging.getLogger("bentoml.clueserve")
@@ -43,7 +45,7 @@ class Worker(Protocol):
 
     def take(self, budget: float) -> tuple[list[Job], float]: ...
 
-    def process(self, jobs: Sequence[Job]) -> None: ...
+    def process(self, jobs: Sequence[Job]) -> Sequence[Answer | Exception]: ...
 
 
 class Pool:
@@ -59,9 +61,10 @@ class Pool:
         self.take = take
         self._ready = threading.Condition()
         self._owners: list[Worker] = []
-        self._backlog = 0.0
+        self._queued = 0.0  # predicted seconds of everything that waits
+        self._ends: dict[int, float] = {}  # busy thread -> when it is predicted to be free
         self._closed = False
-        self._threads = [threading.Thread(target=self._work, name=f"worker-{i}", daemon=True) for i in range(threads)]
+        self._threads = [threading.Thread(target=self._work, args=(i,), daemon=True) for i in range(threads)]
         for thread in self._threads:
             thread.start()
 
@@ -77,42 +80,47 @@ class Pool:
         with self._ready:
             if self._closed:
                 raise NotReady("the server is shutting down")
-            wait = self._backlog / self.threads
+            wait = self._wait()
             limit = min(patience, self.max_wait)
             if wait > limit:
                 # A second longer than the surplus: by then the queue has room, if nobody else fills it.
                 raise Overloaded(
                     f"the predicted wait is {wait:.1f} s, the limit {limit:.1f} s", 1 + math.ceil(wait - limit)
                 )
-            self._backlog += job.cost
+            self._queued += job.cost
             queue.append(job)
             self._ready.notify()
 
-    def done(self, cost: float) -> None:
-        with self._ready:
-            self._backlog = max(0.0, self._backlog - cost)
+    def _wait(self) -> float:
+        """Predicted seconds until a new job would be taken."""
+        free = 0.0 if len(self._ends) < self.threads else max(0.0, min(self._ends.values()) - monotonic())
+        return free + self._queued / self.threads
 
     def _oldest(self) -> Worker | None:
         waiting = [owner for owner in self._owners if owner.queue]
         return min(waiting, key=lambda owner: owner.queue[0].enqueued, default=None)
 
-    def _work(self) -> None:
+    def _work(self, me: int) -> None:
         while True:
             with self._ready:
                 while (owner := self._oldest()) is None:
+                    self._queued = 0.0
                     if self._closed:
                         return
                     self._ready.wait()
                 jobs, dropped = owner.take(self.take)
-                self._backlog = max(0.0, self._backlog - dropped)
+                cost = sum(job.cost for job in jobs)
+                self._queued -= cost + dropped
+                self._ends[me] = monotonic() + cost
+            results: Sequence[Answer | Exception]
             try:
-                if jobs:
-                    owner.process(jobs)
-            except Exception:
-                # A worker must outlive any fault: its callers get 504 when their time is up, the next ones an answer.
-                log.exception("%s: a take of %d items was lost", owner.name, len(jobs))
-            finally:
-                self.done(sum(job.cost for job in jobs))
+                results = owner.process(jobs) if jobs else []
+            except Exception as error:
+                log.error("%s: a take of %d items failed: %s", owner.name, len(jobs), type(error).__name__)
+                results = [InternalError("the model failed on this item") for _ in jobs]
+            deliver(jobs, results)
+            with self._ready:
+                del self._ends[me]
 
     def close(self) -> None:
         """Accept nothing more, finish what is queued, end the threads."""
@@ -121,3 +129,22 @@ class Pool:
             self._ready.notify_all()
         for thread in self._threads:
             thread.join()
+
+
+def deliver(jobs: Sequence[Job], results: Sequence[Answer | Exception]) -> None:
+    """Hand every result to its own caller, with one hop for each event loop."""
+    for loop in {job.loop for job in jobs}:
+        mine = [(job, result) for job, result in zip(jobs, results, strict=True) if job.loop is loop]
+        # A closed loop has nobody left to answer.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(_settle, mine)
+
+
+def _settle(results: Sequence[tuple[Job, Answer | Exception]]) -> None:
+    for job, result in results:
+        if job.future.done():
+            continue
+        if isinstance(result, Exception):
+            job.future.set_exception(result)
+        else:
+            job.future.set_result(result)

@@ -92,19 +92,15 @@ class Runner:
         self._on_depth(len(self.queue))
         return jobs, dropped
 
-    def process(self, jobs: Sequence[Job]) -> None:
+    def process(self, jobs: Sequence[Job]) -> Sequence[Answer | Exception]:
         """Answer jobs together; if that fails, each alone, so that only the culprit's caller hears of it."""
         start = monotonic()
         results = self._predict(jobs)
         if results is None:
-            results = [self._alone_or_error(job) for job in jobs]
+            alone = [self._predict([job]) if len(jobs) > 1 else None for job in jobs]
+            results = [InternalError("the model failed on this item") if r is None else r[0] for r in alone]
         self._learn(jobs, monotonic() - start)
-        for loop in {job.loop for job in jobs}:
-            mine = [(j, r) for j, r in zip(jobs, results, strict=True) if j.loop is loop]
-            try:
-                loop.call_soon_threadsafe(_deliver, mine)
-            except RuntimeError:  # the loop was closed: nobody is left to answer
-                log.info("%s: %d answers had no caller left", self.name, len(mine))
+        return results
 
     def _predict(self, jobs: Sequence[Job]) -> list[Answer | Exception] | None:
         """Answers in order, or None if the batch failed as a whole."""
@@ -117,10 +113,6 @@ class Runner:
             log.error("%s: %d answers for %d items", self.name, len(results), len(jobs))
             return None
         return [self._known(r) if isinstance(r, Exception) else r for r in results]
-
-    def _alone_or_error(self, job: Job) -> Answer | Exception:
-        results = self._predict([job])
-        return InternalError("the model failed on this item") if results is None else results[0]
 
     def _known(self, error: Exception) -> ServiceError:
         if isinstance(error, ServiceError):
@@ -139,13 +131,3 @@ class Runner:
             self._density += 0.1 * (tokens / weight - self._density)
             predicted = sum(self._alone(j.timing.tokens) for j in jobs)
             self._drift += 0.1 * (min(10.0, max(0.1, seconds / predicted)) - self._drift)
-
-
-def _deliver(results: Sequence[tuple[Job, Answer | Exception]]) -> None:
-    for job, result in results:
-        if job.future.done():
-            continue
-        if isinstance(result, Exception):
-            job.future.set_exception(result)
-        else:
-            job.future.set_result(result)
