@@ -21,7 +21,7 @@ from service import __version__, openapi
 from service.bundle import Bundle
 from service.config import Settings, find_bundles, load_settings
 from service.endpoints import Batch, Results, api, batch_endpoint, one_endpoint
-from service.errors import BundleError, NotReady
+from service.errors import BundleError, ConfigError, NotReady
 from service.http import Edge, json_response
 from service.server import Server
 from service.session import Session, require_device
@@ -42,6 +42,8 @@ def build_service(settings: Settings, bundles: dict[str, Bundle]) -> Any:
     for name, bundle in bundles.items():
         task = family(bundle)
         method = "".join(c if c.isalnum() else "_" for c in name)
+        if not apis.keys().isdisjoint({method, f"{method}_batch"}):
+            raise ConfigError(f"{name!r} and another model would both be called {method} by clients; choose an alias")
         apis[method] = api(method, f"/{name}", task.Input, task.Output, one_endpoint(server, name, task.Input))
         apis[f"{method}_batch"] = api(
             f"{method}_batch", f"/{name}/batch", Batch, Results, batch_endpoint(server, name, task.Input)
@@ -62,9 +64,10 @@ def build_service(settings: Settings, bundles: dict[str, Bundle]) -> Any:
     async def drain(self: Any) -> None:
         await asyncio.to_thread(server.close)
 
-    cls = type("NLU", (), {**apis, "__init__": start, "__is_ready__": is_ready, "drain": drain, "__doc__": __doc__})
+    cls = type("NLU", (), {**apis, "__init__": start, "__is_ready__": is_ready, "_drain": drain, "__doc__": __doc__})
     service = bentoml.service(
         name="clueserve",
+        workers=settings.workers,
         # Our own metrics replace BentoML's, whose endpoint label is whatever path a stranger asks for.
         metrics={"enabled": False},
         logging={"access": {"enabled": False}},

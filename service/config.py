@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -23,6 +24,7 @@ PREFIX = "NLU_"
 STORE_LABEL = "clueserve"
 """Models in the BentoML store that carry this label are bundles."""
 
+ROUTE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 RESERVED = {
     "v1",
     "v2",
@@ -43,7 +45,8 @@ class Settings(BaseSettings):
 
     models: Annotated[str, Field(description="what to serve: [alias=]bento-tag-or-folder, comma separated")] = ""
     device: Annotated[Device, Field(description="where graphs run; never falls back silently")] = "cpu"
-    threads: Annotated[int, Field(ge=0, description="worker threads a process; 0 = the CPUs it may use")] = 0
+    workers: Annotated[int, Field(ge=1, description="processes, each with all models in its memory")] = 1
+    threads: Annotated[int, Field(ge=0, description="worker threads a process; 0 = its part of the usable CPUs")] = 0
     timeout_ms: Annotated[int, Field(ge=1, description="deadline of a request that names none")] = 60_000
     max_wait_ms: Annotated[int, Field(ge=1, description="refuse with 429 what is predicted to wait longer")] = 30_000
     take_ms: Annotated[float, Field(gt=0, description="model time that a worker takes from one queue at once")] = 10.0
@@ -86,7 +89,7 @@ def find_bundles(settings: Settings) -> dict[str, Bundle]:
         name = alias.strip() if given else bundle.manifest.name
         if name in found:
             raise ConfigError(f"NLU_MODELS names {name!r} twice; give one of them another alias")
-        if name in RESERVED or not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        if name in RESERVED or not ROUTE.fullmatch(name):
             raise ConfigError(f"NLU_MODELS: {name!r} cannot be a route; use letters, digits, '-', '_' and '.'")
         found[name] = bundle
     return found
@@ -123,6 +126,6 @@ def usable_cpus(affinity: int | None = None, cpu_max: str | None = None) -> int:
     return max(1, affinity)
 
 
-def worker_threads(settings: Settings, cpus: int, processes: int) -> int:
-    """Worker threads of one process, when `processes` API workers share the machine."""
-    return settings.threads or max(1, cpus // max(1, processes))
+def worker_threads(settings: Settings, cpus: int) -> int:
+    """Threads of one process that run models."""
+    return settings.threads or max(1, cpus // settings.workers)

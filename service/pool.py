@@ -16,6 +16,9 @@ from typing import Any, Protocol
 from service.errors import InternalError, NotReady, Overloaded
 from service.types import Answer, Timing
 
+# A predicted wait is off by a tenth or so; without headroom a full queue would end its callers' time just too late.
+HEADROOM = 0.8
+
 log = logging.getLogger("bentoml.clueserve")
 
 
@@ -73,7 +76,7 @@ class Pool:
             self._owners.append(owner)
 
     def put(self, queue: deque[Job], job: Job, patience: float) -> None:
-        """Queue a job, or raise Overloaded if it is predicted to wait longer than `patience` or `max_wait` seconds.
+        """Queue a job; Overloaded if its predicted wait eats up `patience` or exceeds `max_wait` seconds.
 
         Into an idle pool everything goes, however long it takes to answer.
         """
@@ -81,7 +84,7 @@ class Pool:
             if self._closed:
                 raise NotReady("the server is shutting down")
             wait = self._wait()
-            limit = min(patience, self.max_wait)
+            limit = min(HEADROOM * patience, self.max_wait)
             if wait > limit:
                 # A second longer than the surplus: by then the queue has room, if nobody else fills it.
                 raise Overloaded(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
@@ -37,9 +36,8 @@ class Server:
     def start(self) -> None:
         """Begin loading in the background. Called once, in the worker process."""
         s = self.settings
-        processes = int(os.environ.get("BENTOML_API_WORKERS", "1"))
-        threads = worker_threads(s, usable_cpus(), processes)
-        log.info("device %s, %d worker threads, 1 thread a graph run", s.device, threads)
+        threads = worker_threads(s, usable_cpus())
+        log.info("device %s, %d processes with %d threads, 1 thread a graph run", s.device, s.workers, threads)
         self.telemetry = Telemetry()
         self.pool = Pool(threads, max_wait=s.max_wait_ms / 1000, take=s.take_ms / 1000)
         threading.Thread(target=self._load, args=(threads,), name="loader", daemon=True).start()

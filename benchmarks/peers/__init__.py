@@ -1,0 +1,1 @@
+"""Other ways to serve the same bundles, each written as its own documentation shows."""
