@@ -93,8 +93,8 @@ def pages(server: Server) -> Starlette:
     async def docs(_: Request) -> Response:
         return json_response(document)
 
-    async def index(_: Request) -> Response:
-        return HTMLResponse(openapi.page(entries()))
+    async def index(request: Request) -> Response:
+        return HTMLResponse(openapi.page(entries(), request.headers.get("host", "localhost")))
 
     async def metrics(_: Request) -> Response:
         content, media_type = await asyncio.to_thread(exposition)

@@ -122,7 +122,7 @@ PAGE = """\
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
 table {{ border-collapse: collapse; width: 100%; }}
 th, td {{ text-align: left; padding: .4rem .8rem .4rem 0; border-bottom: 1px solid #d8dee4; }}
-pre {{ background: #f3f5f7; padding: .8rem; overflow-x: auto; }} .no {{ color: #9a3412; }}
+pre {{ background: #f3f5f7; padding: .8rem; white-space: pre-wrap; }} .no {{ color: #9a3412; }}
 </style></head><body>
 <h1>clueserve</h1>
 <p>{count} models. <a href="/v1/models">/v1/models</a> · <a href="/docs.json">OpenAPI</a> ·
@@ -134,12 +134,12 @@ pre {{ background: #f3f5f7; padding: .8rem; overflow-x: auto; }} .no {{ color: #
 """
 
 
-def page(entries: list[dict[str, Any]]) -> str:
-    """The start page: what is served and one request to copy."""
+def page(entries: list[dict[str, Any]], host: str) -> str:
+    """The start page: what is served and one request to copy, to the `host` that the reader came by."""
     rows = "\n".join(_cells(e) for e in entries)
     first = entries[0]
     body = json.dumps(first["example"], ensure_ascii=False)
-    curl = f"curl -s localhost:3000{first['endpoint']} -H 'content-type: application/json' -d '{body}'"
+    curl = f"curl -s {host}{first['endpoint']} -H 'content-type: application/json' -d '{body}'"
     return PAGE.format(count=len(entries), curl=html.escape(curl), rows=rows)
 
 

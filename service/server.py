@@ -37,7 +37,12 @@ class Server:
         """Begin loading in the background. Called once, in the worker process."""
         s = self.settings
         threads = worker_threads(s, usable_cpus())
-        log.info("device %s, %d processes with %d threads, 1 thread a graph run", s.device, s.workers, threads)
+        log.info(
+            "device %s; processes: %d; threads a process: %d, each with a graph run of its own",
+            s.device,
+            s.workers,
+            threads,
+        )
         self.telemetry = Telemetry()
         self.pool = Pool(threads, max_wait=s.max_wait_ms / 1000, take=s.take_ms / 1000)
         threading.Thread(target=self._load, args=(threads,), name="loader", daemon=True).start()
