@@ -5,6 +5,7 @@ Offsets are code points of the caller's exact string, ends exclusive. Nothing he
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ Unit = Literal["codepoint", "utf16", "byte"]
 # them, SentencePiece turns them into a space in the middle of a word; dropping them first makes both agree.
 INVISIBLE = "\u200b\u2060\ufeff"
 ZWJ = "\u200d"
+_VISIBLE = re.compile(rf"[^\s{INVISIBLE}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,11 @@ def _compose(text: str, form: Form) -> tuple[str, list[int], list[int]]:
         segment, normal, begin, last = c, single, i, i + 1
     flush(segment, begin, last)
     return "".join(pieces), starts, ends
+
+
+def is_blank(text: str) -> bool:
+    """Nothing but white space and invisible characters? Looks only as far as it must: it runs on the event loop."""
+    return _VISIBLE.search(text) is None
 
 
 def is_boundary(text: str, i: int) -> bool:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from service.bundle import Bundle, Strict
 from service.errors import BundleError, InvalidItem
 from service.tasks.encoder import Encoder
-from service.text import INVISIBLE, Unit
+from service.text import Unit, is_blank
 from service.types import Answer, Outputs, Row, Run, Timing
 
 Text = Annotated[str, Field(description="text as the user wrote it")]
@@ -21,7 +21,6 @@ Overflow = Annotated[
     Literal["truncate", "error"],
     Field(description="what to do with text past the model's limit: read what fits and say so, or answer 422"),
 ]
-_DROP_INVISIBLE = dict.fromkeys(map(ord, INVISIBLE))
 
 
 class Item(BaseModel):
@@ -98,7 +97,7 @@ class Task(ABC):
     def check(self, item: Any) -> None:
         """Refuse what no model needs to see: InvalidItem with the path of the field."""
         for path, text in self.texts(item):
-            if not text.translate(_DROP_INVISIBLE).strip():
+            if is_blank(text):
                 raise InvalidItem("the text is empty", field=path, code="empty_text")
 
     def weight(self, item: Any) -> int:
