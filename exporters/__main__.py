@@ -36,7 +36,8 @@ def main(argv: list[str] | None = None) -> int:
         "--out", type=Path, metavar="DIR", help="write DIR/NAME instead of storing it in the BentoML model store"
     )
     args = parser.parse_args(argv)
-    name = args.name or re.sub(r"[^a-z0-9._-]+", "-", Path(args.checkpoint).name.lower()).strip("-._")
+    last = Path(args.checkpoint).resolve().name
+    name = args.name or re.sub(r"[^a-z0-9._-]+", "-", last.lower()).strip("-._")
 
     import suites
     from exporters.export import BundleError, ExportError, export

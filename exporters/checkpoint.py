@@ -46,19 +46,28 @@ def load(source: str, suite: Suite) -> Checkpoint:
     """Load by local path or hub id. ExportError if a head would be made up or offsets are missing."""
     if suite.family not in AUTO:
         raise ExportError(f"no exporter for family {suite.family}")
-    config = AutoConfig.from_pretrained(source)
-    tokenizer = AutoTokenizer.from_pretrained(source, use_fast=True)
+    cls = getattr(transformers, AUTO[suite.family])
+    try:
+        config = AutoConfig.from_pretrained(source)
+        tokenizer = AutoTokenizer.from_pretrained(source, use_fast=True)
+        model, info = cls.from_pretrained(
+            source,
+            config=config,
+            dtype=torch.float32,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # so that they are named below
+            attn_implementation="eager",
+        )
+    except Exception as error:  # what transformers and safetensors raise for a broken folder is of every kind
+        raise ExportError(f"{source} cannot be loaded: {type(error).__name__}: {error}") from error
     if not tokenizer.is_fast:
         raise ExportError(
             f"{source} has no fast tokenizer, hence no character offsets; convert it to tokenizer.json first"
         )
-    cls = getattr(transformers, AUTO[suite.family])
-    model, info = cls.from_pretrained(
-        source, config=config, dtype=torch.float32, output_loading_info=True, attn_implementation="eager"
-    )
     if info["missing_keys"] or info["mismatched_keys"]:
         lost = sorted(map(str, [*info["missing_keys"], *info["mismatched_keys"]]))
         raise ExportError(f"{source} was not fine-tuned for {suite.family}: it lacks {', '.join(lost[:5])}")
+    _is_of_family(source, config, suite)
     vocabulary, embedded = len(tokenizer), model.get_input_embeddings().num_embeddings
     if vocabulary > embedded:
         raise ExportError(
@@ -66,6 +75,14 @@ def load(source: str, suite: Suite) -> Checkpoint:
         )
     model.eval()
     return Checkpoint(source, model, tokenizer, capacity(model), getattr(config, "type_vocab_size", 0) > 1)
+
+
+def _is_of_family(source: str, config: Any, suite: Suite) -> None:
+    """Heads of different families may have the same tensors; the checkpoint says what it was trained as."""
+    trained = config.architectures or []
+    head = AUTO[suite.family].removeprefix("AutoModel")
+    if trained and not any(name.endswith(head) for name in trained):
+        raise ExportError(f"{source} was not fine-tuned for {suite.family}: it is {', '.join(trained)}, not ...{head}")
 
 
 def capacity(model: Any) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -18,7 +19,7 @@ import bentoml
 from exporters import checkpoint as checkpoints
 from exporters import graph, verify
 from exporters.checkpoint import ExportError
-from service.bundle import FILE, FORMAT, Bundle, sha256
+from service.bundle import FILE, FORMAT, NAME, Bundle, sha256
 from service.config import STORE_LABEL
 from service.errors import BundleError
 from service.loading import open_bundle
@@ -58,6 +59,8 @@ def export(
     ExportError says why a checkpoint cannot be served; then nothing was stored.
     """
     start = perf_counter()
+    if not re.fullmatch(NAME, name):
+        raise ExportError(f"{name!r} cannot name a bundle; use small letters, digits, '.', '_' and '-' (--name)")
     require_device(device)
     if precision == "fp16" and device == "cpu":
         raise ExportError("fp16 graphs are fused for CUDA and can only be verified there; add --device cuda")
@@ -166,12 +169,15 @@ def _place(folder: Path, name: str, out: Path | None, labels: dict[str, str]) ->
     """Move the finished folder to its place in one step."""
     if out is not None:
         target = out / name
-        if target.exists():
-            if not (target / FILE).is_file():
-                raise ExportError(f"{target} exists and is not a bundle; nothing was overwritten")
-            shutil.rmtree(target)
+        if target.exists() and not (target / FILE).is_file():
+            raise ExportError(f"{target} exists and is not a bundle; nothing was overwritten")
         out.mkdir(parents=True, exist_ok=True)
-        shutil.move(folder, target)
+        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=out) as beside:
+            # Copied to the same file system first, so that the old bundle goes only when the new one is whole.
+            new = shutil.copytree(folder, Path(beside) / "new")
+            if target.exists():
+                target.rename(Path(beside) / "old")
+            new.rename(target)
         return str(target)
     tag = bentoml.Tag(name, hashlib.sha256((folder / FILE).read_bytes()).hexdigest()[:16])
     if any(model.tag == tag for model in bentoml.models.list()):

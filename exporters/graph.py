@@ -36,9 +36,12 @@ def export(model: Any, family: str, precision: Precision, folder: Path, scratch:
     logging.getLogger("optimum").setLevel(logging.ERROR)
     with warnings.catch_warnings(), contextlib.redirect_stdout(quiet):
         warnings.simplefilter("ignore")  # tracing warns of every Python branch it meets; parity is checked instead
-        onnx_export_from_model(
-            model, scratch, opset=OPSET, task=TASKS[family], no_post_process=True, do_validation=False
-        )
+        try:
+            onnx_export_from_model(
+                model, scratch, opset=OPSET, task=TASKS[family], no_post_process=True, do_validation=False
+            )
+        except ValueError as error:
+            raise ExportError(f"optimum cannot export {type(model).__name__}: {error}") from error
     raw = scratch / FILE
     if not raw.is_file():
         raise ExportError(f"optimum wrote {sorted(p.name for p in scratch.iterdir())}, not one {FILE}")
@@ -53,8 +56,13 @@ def export(model: Any, family: str, precision: Precision, folder: Path, scratch:
 
 def _int8(raw: Path, out: Path) -> Path:
     """Weights int8 by channel, activations uint8 by tensor, from the raw graph: fusing first made it slower."""
-    logging.getLogger().setLevel(logging.ERROR)  # it advises a pre-processing that is the fusion we do not want
-    quantize_dynamic(raw, out, per_channel=True, weight_type=QuantType.QInt8)
+    root = logging.getLogger()
+    level = root.level
+    root.setLevel(logging.ERROR)  # it advises a pre-processing that is the fusion we do not want
+    try:
+        quantize_dynamic(raw, out, per_channel=True, weight_type=QuantType.QInt8)
+    finally:
+        root.setLevel(level)
     return out
 
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from pydantic import ValidationError
 
 from exporters.checkpoint import ExportError
+from service.errors import InvalidItem
 from service.loading import difference
 from service.session import Session
 from service.tasks.base import Task
@@ -107,11 +109,14 @@ def answers(task: Task, run: Run, items: Sequence[dict[str, Any]]) -> list[Answe
     """Decoded answers of raw request items; ExportError if one cannot be answered."""
     out = []
     for i, raw in enumerate(items):
-        item = task.Input.model_validate(raw)
-        task.check(item)
+        try:
+            item = task.Input.model_validate(raw)
+            task.check(item)
+        except (ValidationError, InvalidItem) as error:
+            raise ExportError(f"the suite's example {i} is not a request: {error}") from error
         (result,) = task.predict([item], run, [Timing()])
         if isinstance(result, Exception):
-            raise ExportError(f"example {i} cannot be answered: {result}")
+            raise ExportError(f"the suite's example {i} cannot be answered: {result}")
         out.append(result)
     return out
 

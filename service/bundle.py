@@ -18,6 +18,7 @@ from service.text import Form
 
 FORMAT = 1
 FILE = "bundle.json"
+NAME = r"[a-z0-9][a-z0-9._-]*"
 UNNAMED = re.compile(r"LABEL_\d+", re.IGNORECASE)
 
 
@@ -90,7 +91,7 @@ class Manifest(Strict):
     """`bundle.json`."""
 
     format: Literal[1]
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+    name: Annotated[str, Field(pattern=f"^{NAME}$")]
     family: str
     suite: str
     language: str

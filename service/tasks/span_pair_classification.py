@@ -15,6 +15,8 @@ from service.tasks.classification import ClassificationItem, ClassificationTask
 from service.tasks.encoder import refuse_overflow
 from service.text import Normalized, Offsets
 
+WORD_MARK = "▁"
+
 
 class Span(BaseModel):
     """Part of the text; `end` is exclusive."""
@@ -33,7 +35,7 @@ class Markers(Strict):
 
 class Params(classification.Params):
     """`marker_tokens`: markers are vocabulary entries of their own (else they are plain characters of the text).
-    `attach_particle`: a Hangul piece right after a closing marker becomes a WordPiece continuation (KLUE's rule)."""
+    `attach_particle`: a Hangul piece right after a closing marker continues the marked word (KLUE's rule)."""
 
     markers: Markers
     marker_tokens: bool
@@ -130,7 +132,7 @@ class SpanPairClassification(ClassificationTask):
         for fragment, mark in _fragments(text, marks):
             pieces = self.encoder.fragment(fragment)
             if ids and pieces and self.params.attach_particle and places and not places[-1][1].opens:
-                pieces[0] = self._attached(fragment, pieces[0])
+                pieces = self._attached(fragment, pieces)
             ids.extend(pieces)
             if mark is not None:
                 marker = self.encoder.find(mark.text)
@@ -140,10 +142,15 @@ class SpanPairClassification(ClassificationTask):
                 ids.append(marker)
         return ids, places[0][0], places[-1][0] + 1
 
-    def _attached(self, fragment: str, piece: int) -> int:
+    def _attached(self, fragment: str, pieces: list[int]) -> list[int]:
+        """Pieces of a particle as the continuation of the word before the marker."""
         if not "가" <= fragment[0] <= "힣":
-            return piece
-        return self.encoder.token_id("##" + self.encoder.token(piece))
+            return pieces
+        first = self.encoder.token(pieces[0])
+        if pieces[0] == self.encoder.word_mark_id:
+            return pieces[1:]
+        joined = first[1:] if first.startswith(WORD_MARK) else f"##{first}"
+        return [self.encoder.token_id(joined), *pieces[1:]]
 
     def _with_text(self, text: str, marks: list[_Mark]) -> tuple[list[int], int, int]:
         marked = "".join(fragment + (mark.text if mark else "") for fragment, mark in _fragments(text, marks))
