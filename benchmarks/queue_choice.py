@@ -33,7 +33,7 @@ from benchmarks.client import Client
 from benchmarks.playback import Outcome, one, play, saturate, summarise
 from benchmarks.queue_table import table
 from benchmarks.servers import Contender, Running, serving
-from service.config import find_bundles, load_settings, usable_cpus
+from service.config import Settings, find_bundles, usable_cpus
 from service.errors import BundleError
 from service.tasks import family
 
@@ -186,7 +186,7 @@ def main() -> None:
         parser.error(f"no such server: {', '.join(unknown)}; there are {', '.join(every)}")
     chosen = [every[name] for name in args.servers.split(",")]
     try:
-        ((name, bundle),) = find_bundles(load_settings({"NLU_MODELS": args.bundle})).items()
+        ((name, bundle),) = find_bundles(Settings(models=args.bundle)).items()
     except BundleError as error:
         parser.error(str(error))
     if {field for field, f in family(bundle).Input.model_fields.items() if f.is_required()} != {"text"}:

@@ -31,6 +31,9 @@ from service.telemetry import exposition
 # Nothing about what is served leaves the machine.
 os.environ.setdefault("BENTOML_DO_NOT_TRACK", "True")
 
+# Seconds that an answer may take to be sent after its deadline.
+GRACE = 5
+
 PAGES = ("/", "/livez", "/healthz", "/readyz", "/metrics", "/docs.json", "/schema.json", "/v1/models")
 
 
@@ -72,7 +75,8 @@ def build_service(settings: Settings, bundles: dict[str, Bundle]) -> Any:
         metrics={"enabled": False},
         logging={"access": {"enabled": False}},
         tracing={"excluded_urls": ".*"},
-        traffic={"timeout": 3600},
+        # A request ends by our own deadline. BentoML keeps a timer a request for this long, answered or not.
+        traffic={"timeout": settings.timeout_ms / 1000 + GRACE},
     )(cls)
     service.add_asgi_middleware(Edge, routes=routes, max_body=settings.max_body_bytes, refused=server.refused)
     service.mount_asgi_app(pages(server), path="/")

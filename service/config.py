@@ -8,7 +8,6 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -41,13 +40,13 @@ RESERVED = {
 
 
 class Settings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, case_sensitive=False, extra="forbid", frozen=True)
 
     models: Annotated[str, Field(description="what to serve: [alias=]bento-tag-or-folder, comma separated")] = ""
     device: Annotated[Device, Field(description="where graphs run; never falls back silently")] = "cpu"
     workers: Annotated[int, Field(ge=1, description="processes, each with all models in its memory")] = 1
     threads: Annotated[int, Field(ge=0, description="worker threads a process; 0 = its part of the usable CPUs")] = 0
-    timeout_ms: Annotated[int, Field(ge=1, description="deadline of a request that names none")] = 60_000
+    timeout_ms: Annotated[int, Field(ge=1, description="deadline of a request, which may ask for less")] = 60_000
     max_wait_ms: Annotated[int, Field(ge=1, description="refuse with 429 what is predicted to wait longer")] = 30_000
     take_ms: Annotated[float, Field(gt=0, description="model time that a worker takes from one queue at once")] = 10.0
     max_body_bytes: Annotated[int, Field(ge=1024, description="largest request body")] = 1 << 20
@@ -55,18 +54,16 @@ class Settings(BaseSettings):
     max_batch_items: Annotated[int, Field(ge=1, description="most items of one /batch request")] = 1000
 
 
-def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
+def load_settings() -> Settings:
     """Read the settings; ConfigError names every variable that is unknown or has a value that cannot be."""
-    environment = os.environ if environment is None else environment
-    known = {PREFIX + name.upper(): name for name in Settings.model_fields}
-    given = {key: value for key, value in environment.items() if key.upper().startswith(PREFIX)}
+    known = [PREFIX + name.upper() for name in Settings.model_fields]
     problems = []
-    for key in given:
-        if key not in known:
+    for key in os.environ:
+        if key.upper().startswith(PREFIX) and key not in known:
             close = difflib.get_close_matches(key, known, 1)
             problems.append(f"{key} is not a setting" + (f"; did you mean {close[0]}?" if close else ""))
     try:
-        settings = Settings(**{known[k]: v for k, v in given.items() if k in known})  # type: ignore[arg-type]
+        settings = Settings()
     except ValidationError as error:
         problems += [f"{PREFIX}{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors()]
     if problems:

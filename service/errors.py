@@ -8,6 +8,7 @@ ServiceError
 ├── MethodNotAllowed         405
 ├── InvalidItem              422  an item that the task cannot answer; `field` is the path to the culprit
 ├── Overloaded               429  predicted wait too long; carries `retry_after`
+├── ClientLeft               499  nobody is there to read it
 ├── InternalError            500  a fault of ours; the cause is logged, never sent
 ├── NotReady                 503  still loading, failed to load, or draining
 └── DeadlineExceeded         504  the caller's time ran out
@@ -84,6 +85,10 @@ class Overloaded(ServiceError):
 
     def headers(self) -> dict[str, str]:
         return {"Retry-After": str(self.retry_after)}
+
+
+class ClientLeft(ServiceError):
+    status, code = 499, "client_left"
 
 
 class InternalError(ServiceError):

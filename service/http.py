@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.errors import (
+    ClientLeft,
     InvalidItem,
     InvalidRequest,
     MethodNotAllowed,
@@ -87,8 +88,9 @@ class Edge:
             self.refused(error.reason)
             await error_response(error)(scope, receive, send)
             return
-        if body is not None:
-            await self._while_connected(scope, body, receive, send)
+        if body is None or not await self._while_connected(scope, body, receive, send):
+            # Nobody reads it, but the layers around us wait until something was sent.
+            await error_response(ClientLeft("the client left"))(scope, receive, send)
 
     def _route(self, scope: Scope) -> None:
         path, method = scope["path"], scope["method"]
@@ -102,18 +104,21 @@ class Edge:
         """The whole body, or None if the client left while sending it."""
         declared = dict(scope["headers"]).get(b"content-length", b"")
         size = int(declared) if declared.isdigit() else 0
-        chunks: list[bytes] = []
-        while size <= self.max_body:
+        body = bytearray()
+        more = True
+        while more and size <= self.max_body:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return None
-            chunks.append(message.get("body", b""))
-            if not message.get("more_body"):
-                return b"".join(chunks)
-            size = max(size, sum(map(len, chunks)))
+            body += message.get("body", b"")
+            size = max(size, len(body))
+            more = message.get("more_body", False)
+        if size <= self.max_body:
+            return bytes(body)
         raise TooLarge(f"the body is larger than {self.max_body} bytes")
 
-    async def _while_connected(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+    async def _while_connected(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> bool:
+        """Run the app; False if the client left before it had answered."""
         task = asyncio.current_task()
         assert task is not None
         left = replayed = answered = False
@@ -148,3 +153,4 @@ class Edge:
             task.uncancel()
         finally:
             watcher.cancel()
+        return not left

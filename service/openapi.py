@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -138,8 +139,8 @@ def page(entries: list[dict[str, Any]], host: str) -> str:
     """The start page: what is served and one request to copy, to the `host` that the reader came by."""
     rows = "\n".join(_cells(e) for e in entries)
     first = entries[0]
-    body = json.dumps(first["example"], ensure_ascii=False)
-    curl = f"curl -s {host}{first['endpoint']} -H 'content-type: application/json' -d '{body}'"
+    body = shlex.quote(json.dumps(first["example"], ensure_ascii=False))
+    curl = f"curl -s {host}{first['endpoint']} -H 'content-type: application/json' -d {body}"
     return PAGE.format(count=len(entries), curl=html.escape(curl), rows=rows)
 
 

@@ -24,6 +24,10 @@ from service.types import Answer, Timing
 log = logging.getLogger("bentoml.clueserve")
 
 
+# How much of an estimate the latest take replaces.
+RATE = 0.1
+
+
 class Result(NamedTuple):
     answer: Answer
     timing: Timing
@@ -55,7 +59,7 @@ class Runner:
         loop = asyncio.get_running_loop()
         now = monotonic()
         weight = self.task.weight(item)
-        tokens = weight * self._density
+        tokens = min(weight * self._density, self.task.limit(item))
         cost = self._drift * self._alone(tokens)
         job = Job(item, weight, tokens, cost, loop.create_future(), loop, now + timeout, now)
         self._pool.put(self.queue, job, timeout)
@@ -126,8 +130,8 @@ class Runner:
         log.error("%s: %s\n%s", self.name, type(error).__name__, frames)
 
     def _learn(self, jobs: Sequence[Job], seconds: float) -> None:
-        weight, tokens = sum(j.weight for j in jobs), sum(j.timing.tokens for j in jobs)
-        if weight and tokens:
-            self._density += 0.1 * (tokens / weight - self._density)
-            predicted = sum(self._alone(j.timing.tokens) for j in jobs)
-            self._drift += 0.1 * (min(10.0, max(0.1, seconds / predicted)) - self._drift)
+        whole = [j for j in jobs if 0 < j.timing.tokens < self.task.limit(j.item)]
+        if weight := sum(j.weight for j in whole):
+            self._density += RATE * (sum(j.timing.tokens for j in whole) / weight - self._density)
+        if predicted := sum(self._alone(j.timing.tokens) for j in jobs if j.timing.tokens):
+            self._drift += RATE * (min(10.0, max(0.1, seconds / predicted)) - self._drift)

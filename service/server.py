@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
@@ -88,7 +89,7 @@ class Server:
                 if len(text) > self.settings.max_text_chars:
                     limit = self.settings.max_text_chars
                     raise InvalidItem(f"the text has more than {limit} characters", field=path, code="text_too_long")
-            result = await runner.submit(item, (item.timeout_ms or self.settings.timeout_ms) / 1000)
+            result = await runner.submit(item, min(item.timeout_ms or math.inf, self.settings.timeout_ms) / 1000)
         except asyncio.CancelledError:
             outcome = "cancelled"
             raise

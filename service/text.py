@@ -87,7 +87,8 @@ def _compose(text: str, form: Form) -> tuple[str, list[int], list[int]]:
         single = c if form == "none" else unicodedata.normalize(_name(form), c)
         if segment and form != "none":
             joint = unicodedata.normalize(_name(form), segment + c)
-            if joint != normal + single:
+            # A mark never begins a segment: a later one may compose across it.
+            if joint != normal + single or unicodedata.combining(single[0]):
                 segment, normal, last = segment + c, joint, i + 1
                 continue
         flush(segment, begin, last)
@@ -103,18 +104,30 @@ def is_blank(text: str) -> bool:
 
 def is_boundary(text: str, i: int) -> bool:
     """May a span begin or end before `text[i]`? Not in a Hangul syllable, before a mark, or in an emoji sequence."""
-    if i <= 0 or i >= len(text):
+    if i <= 0 or i >= len(text) or text[i] < "\u0300":
         return True
     before, after = text[i - 1], text[i]
-    if after < "\u0300":
-        return True
-    if unicodedata.category(after) in ("Mn", "Me", "Mc") or "\U0001f3fb" <= after <= "\U0001f3ff":
-        return False
     if after == ZWJ:
         return before in INVISIBLE or before.isspace()
     if before == ZWJ:
         return not unicodedata.category(after).startswith("S")
-    return not _jamo_joins(before, after)
+    return not (_extends(after) or _jamo_joins(before, after) or _second_of_flag(text, i))
+
+
+def _extends(c: str) -> bool:
+    """Marks, skin tones, and the letters of a subdivision's flag belong to what stands before them."""
+    tone, letter = "\U0001f3fb" <= c <= "\U0001f3ff", "\U000e0020" <= c <= "\U000e007f"
+    return tone or letter or unicodedata.category(c) in ("Mn", "Me", "Mc")
+
+
+def _second_of_flag(text: str, i: int) -> bool:
+    """Is `text[i]` the second of a pair of regional indicators? They pair up from the left."""
+    if not "\U0001f1e6" <= text[i] <= "\U0001f1ff":
+        return False
+    first = i
+    while first > 0 and "\U0001f1e6" <= text[first - 1] <= "\U0001f1ff":
+        first -= 1
+    return (i - first) % 2 == 1
 
 
 def _jamo_joins(before: str, after: str) -> bool:

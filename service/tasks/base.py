@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -103,6 +104,10 @@ class Task(ABC):
     def weight(self, item: Any) -> int:
         """Characters that the model will read: the measure of an item before it is tokenised."""
         return sum(len(text) for _, text in self.texts(item))
+
+    def limit(self, item: Any) -> float:
+        """Most tokens that will be read of an item, however long it is."""
+        return math.inf if getattr(item, "on_overflow", None) == "window" else self.manifest.max_length
 
     def predict(self, items: Sequence[Any], run: Run, timings: Sequence[Timing]) -> list[Answer | Exception]:
         """Answer items together; an item's own fault is returned in its place and touches nobody else."""

@@ -20,7 +20,10 @@ from service.types import Array, Row
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Pieces of one text: ids, and the characters `[start, end)` of the normalised text each stands for."""
+    """Pieces of one text: ids, and the characters `[start, end)` of the normalised text each stands for.
+
+    A piece that stands for white space only has an empty span.
+    """
 
     ids: list[int]
     spans: list[tuple[int, int]]
@@ -62,7 +65,7 @@ class Encoder:
     def tokenize(self, text: str, field: str) -> Tokens:
         """Pieces of a normalised text. InvalidItem if the tokenizer finds nothing in it."""
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
-        tokens = Tokens(self._plain(encoding.ids), encoding.offsets)
+        tokens = Tokens(self._plain(encoding.ids), [_bare(text, span) for span in encoding.offsets])
         if not tokens.ids:
             raise InvalidItem("the text holds no characters that the model knows", field=field, code="no_tokens")
         return tokens
@@ -101,8 +104,8 @@ class Encoder:
         if sum(kept.values()) <= room:
             return kept
         if self._truncation != "longest_first":
-            last = self.fields[-1] if self._truncation == "right" else self.fields[0]
-            kept[last] = max(0, kept[last] - (sum(kept.values()) - room))
+            for name in reversed(self.fields) if self._truncation == "right" else self.fields:
+                kept[name] -= min(kept[name], max(0, sum(kept.values()) - room))
             return kept
         # Shorten the longest, one token at a time, as the reference tokenizers do; what an uneven room leaves over goes
         # to the longest, of equals to the later.
@@ -144,6 +147,16 @@ class Encoder:
         kept = self.fit({name: len(ids) for name, ids in fields.items()})
         row, _ = self.row({name: self.cut(ids, kept[name]) for name, ids in fields.items()})
         return row, any(kept[name] < len(ids) for name, ids in fields.items())
+
+
+def _bare(text: str, span: tuple[int, int]) -> tuple[int, int]:
+    """A piece's characters without the space that some tokenizers count to the word behind it."""
+    start, end = span
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return start, end
 
 
 def refuse_overflow(field: str, tokens: int, limit: int) -> InvalidItem:

@@ -61,6 +61,13 @@ class MultipleChoice(Task):
             raise InvalidItem("this model takes no question", field="question")
         super().check(item)
 
+    def weight(self, item: ChoiceItem) -> int:
+        shared = len(item.context) + len(item.question)
+        return sum(shared + len(choice) for choice in item.choices)
+
+    def limit(self, item: ChoiceItem) -> float:
+        return float(self.manifest.max_length * len(item.choices))
+
     def encode(self, item: ChoiceItem) -> Encoded:
         shared = {n: self._ids(getattr(item, n), n) for n in self.encoder.fields if n != "choice"}
         rows: list[Row] = []

@@ -54,6 +54,7 @@ class _Mark(NamedTuple):
     at: int
     opens: bool
     inner: int
+    rank: bool
     role: str
     text: str
 
@@ -121,8 +122,8 @@ class SpanPairClassification(ClassificationTask):
             a, b = text.position(start), text.position(end)
             if a >= b:
                 raise InvalidItem("the span holds no characters that the model knows", field=role, code="invalid_span")
-            marks.append(_Mark(a, True, -b, role, opening.replace("{type}", kind or "")))
-            marks.append(_Mark(b, False, -a, role, closing.replace("{type}", kind or "")))
+            marks.append(_Mark(a, True, -b, role == "subject", role, opening.replace("{type}", kind or "")))
+            marks.append(_Mark(b, False, -a, role == "object", role, closing.replace("{type}", kind or "")))
         # At one place markers close before others open, and spans nest: the longer opens first and closes last.
         return sorted(marks)
 

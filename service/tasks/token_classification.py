@@ -15,6 +15,9 @@ from service.tasks.encoder import Tokens, refuse_overflow
 from service.text import Normalized, Offsets, owners, windows
 from service.types import Answer, Array, Outputs, rounded, softmax
 
+# How each scheme's prefixes act; a BMES middle is an inside.
+PREFIXES = {"B": "B", "I": "I", "M": "I", "E": "E", "S": "S"}
+
 
 class Params(Strict):
     """`orphan_inside`: an I- that continues nothing opens an entity, or is dropped as strict IOB2 does.
@@ -117,10 +120,14 @@ class TokenClassification(Task):
         )
         offsets = Offsets(item.text, item.offset_unit)
         entities = []
+        behind = 0
         for run in self.runs(logits, c.tokens):
             if item.threshold is not None and run.score < item.threshold:
                 continue
             start, end = c.text.span(c.tokens.spans[run.first][0], c.tokens.spans[run.last - 1][1])
+            start, behind = max(start, behind), end  # two entities may share a grapheme: it belongs to the first
+            if start == end:
+                continue
             entities.append(
                 {
                     "type": run.type,
@@ -139,7 +146,7 @@ class TokenClassification(Task):
         steps = [
             (self._tags[chosen[i]], i, float(probabilities[i, chosen[i]]))
             for i in range(len(logits))
-            if tokens.ids[i] != self.encoder.word_mark_id
+            if tokens.ids[i] != self.encoder.word_mark_id and tokens.spans[i][0] < tokens.spans[i][1]
         ]
         return group(steps, tokens.spans, self.params)
 
@@ -147,9 +154,9 @@ class TokenClassification(Task):
 def parse(label: str, params: Params) -> Tag:
     """`B-PS` -> (B, PS); anything without a type is outside."""
     prefix, dash, kind = label.partition("-")
-    if not dash or label in params.ignore_labels:
+    if not dash or prefix not in PREFIXES or label in params.ignore_labels:
         return Tag("O", None)
-    return Tag({"M": "I", "E": "E", "S": "S", "B": "B", "I": "I"}.get(prefix, "O"), kind)
+    return Tag(PREFIXES[prefix], kind)
 
 
 def group(steps: Sequence[tuple[Tag, int, float]], spans: Sequence[tuple[int, int]], params: Any) -> list[Run]:

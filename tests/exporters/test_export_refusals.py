@@ -145,5 +145,5 @@ def test_a_precision_that_changes_an_answer_is_refused(save, export_to) -> None:
 
 @pytest.mark.parametrize("name", ["Tiny", "tiny bundle", "-tiny", "티니"])
 def test_a_name_that_is_no_path_of_a_url_is_refused(save, export_to, name: str) -> None:
-    with pytest.raises(BundleError, match="cannot name a bundle"):
+    with pytest.raises(ExportError, match="cannot name a bundle"):
         export_to(save(YNAT), YNAT, name=name)

@@ -1,0 +1,81 @@
+"""Models that read lists of characters: one row position a character, whatever the character is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kit import Loaded, copy, load, tagging
+
+LABELS = ["X", "B-name", "B-scene", "I-name", "I-scene", "S-name", "S-scene", "O", "[START]", "[END]"]
+TAGS = {"张": "B-name", "伟": "I-name", "北": "B-scene", "京": "I-scene", "湖": "S-scene", "在": "O", "x": "X",
+        "👍": "S-scene", "🏽": "S-scene"}  # fmt: skip
+texts = st.text(
+    st.one_of(st.sampled_from("张伟北京湖在x 　\t\n😀é"), st.characters(exclude_categories=["Cs"])), min_size=1
+)
+
+
+@pytest.fixture(scope="module")
+def model(bundle_of: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+    folder = copy(
+        bundle_of("klue/ner"),
+        tmp_path_factory.mktemp("chars") / "bundle",
+        decoder={"scheme": "BIOS", "alignment": "char", "ignore_labels": ["X", "[START]", "[END]"]},
+        normalization={"lowercase": True},
+    )
+    tagging(folder, TAGS, LABELS)
+    return load(folder)
+
+
+def found(model: Loaded, text: str) -> list[tuple[str, int, int]]:
+    return [(e["type"], e["start"], e["end"]) for e in model.ask(text=text)["entities"]]
+
+
+@pytest.mark.parametrize("text", ["张伟 在 北京", "\t张伟\n", "张\u3000伟", "😀𠮷龘张", "a\x00b", "ＡB"])
+def test_every_character_has_one_position(model: Loaded, text: str) -> None:
+    (ids,) = model.ids(text=text)
+    assert len(ids) == len(text) + 2
+    known = [model.task.encoder.find(c.lower()) for c in text]
+    assert ids[1:-1] == [model.id("[UNK]") if i is None else i for i in known]
+
+
+@pytest.mark.parametrize(
+    ("text", "entities"),
+    [
+        ("张伟在北京", [("name", 0, 2), ("scene", 3, 5)]),
+        ("龘 😀张伟在湖", [("name", 3, 5), ("scene", 6, 7)]),
+        ("张 伟", [("name", 0, 1)]),
+        ("湖湖", [("scene", 0, 1), ("scene", 1, 2)]),
+        ("张x伟", [("name", 0, 1)]),
+        ("X张伟X", [("name", 1, 3)]),
+        ("张京", [("name", 0, 1)]),
+        ("伟京在", []),
+        ("张\u200b伟", [("name", 0, 3)]),
+    ],
+)
+def test_an_unknown_character_moves_no_other(model: Loaded, text: str, entities: list[tuple]) -> None:
+    """One unsupported symbol shifted the labels of its neighbours (KLUE-benchmark/KLUE#40)."""
+    assert found(model, text) == entities
+
+
+@given(texts, st.sampled_from(["张伟", "在北京", "湖"]))
+def test_text_before_shifts_and_changes_nothing_else(model: Loaded, before: str, text: str) -> None:
+    before += "在"
+    moved = [(kind, start - len(before), end - len(before)) for kind, start, end in found(model, before + text)]
+    assert [e for e in moved if e[1] >= 0] == found(model, text)
+
+
+def test_two_entities_within_one_grapheme_do_not_overlap(model: Loaded) -> None:
+    assert all(a[2] <= b[1] for a, b in pairwise(found(model, "👍🏽在")))
+
+
+@pytest.mark.parametrize("length", [62, 63, 200])
+def test_long_text_is_read_in_windows_of_characters(model: Loaded, length: int) -> None:
+    text = "在" * (length - 2) + "北京"
+    answer = model.ask(text=text)
+    assert [(e["start"], e["end"]) for e in answer["entities"]] == [(length - 2, length)]
+    assert answer["truncated"] is False

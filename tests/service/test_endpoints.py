@@ -1,0 +1,206 @@
+"""The endpoints of a bundle around a real runner: single items, batches, readiness, and how each item is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from bench import TEXTS, Bench
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.config import Settings
+from service.endpoints import batch_endpoint, one_endpoint
+from service.errors import NotReady
+from service.server import Server
+from service.telemetry import Telemetry
+from service.types import Timing
+
+
+class Counts:
+    """What the metrics would say."""
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[str] = Counter()
+
+    def outcome(self, bundle: str, outcome: str) -> None:
+        assert bundle == "news"
+        self.outcomes[outcome] += 1
+
+    def answered(self, bundle: str, timing: Timing) -> None:
+        self.outcome(bundle, "ok")
+
+
+class Desk:
+    """A server whose one model is a tiny bundle, and its two endpoints."""
+
+    def __init__(self, bench: Bench, **settings: str) -> None:
+        self.bench = bench
+        self.server = Server(Settings(**settings), {"news": cast(Any, None)})
+        self.counts = Counts()
+        self.server.telemetry = cast(Telemetry, self.counts)
+        self.server.runners["news"] = bench.runner
+        self.one = one_endpoint(self.server, "news", bench.task.Input)
+        self.batch = batch_endpoint(self.server, "news", bench.task.Input)
+
+
+@pytest.fixture
+def desk(benches: Callable[..., Bench]) -> Desk:
+    return Desk(benches(), MAX_TEXT_CHARS="200", MAX_BATCH_ITEMS="40")
+
+
+async def ask(handle: Callable[[Request], Any], body: Any) -> tuple[int, Any, Response]:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": raw, "more_body": False}
+
+    response = await handle(Request({"type": "http", "method": "POST", "headers": []}, receive))
+    return response.status_code, json.loads(response.body), response
+
+
+def posted(handle: Callable[[Request], Any], body: Any) -> tuple[int, Any, Response]:
+    return asyncio.run(ask(handle, body))
+
+
+def test_an_answer_comes_with_its_timing_in_headers(desk: Desk) -> None:
+    status, answer, response = posted(desk.one, {"text": TEXTS[0]})
+    assert status == 200
+    desk.bench.equals(answer, TEXTS[0])
+    assert float(response.headers["x-queue-ms"]) >= 0
+    assert float(response.headers["x-tokenize-ms"]) > 0
+    assert float(response.headers["x-inference-ms"]) > 0
+    assert response.headers["x-batch-rows"] == "1"
+    assert desk.counts.outcomes == {"ok": 1}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code", "field"),
+    [
+        (b"{", 400, "invalid_json", None),
+        ({}, 422, "missing_field", "text"),
+        ({"text": " "}, 422, "empty_text", "text"),
+        ({"text": "\x07"}, 422, "no_tokens", "text"),
+        ({"text": "a", "topk": 1}, 422, "unknown_field", "topk"),
+        ({"text": "a" * 201}, 422, "text_too_long", "text"),
+        ({"text": "," * 63, "on_overflow": "error"}, 422, "text_too_long", "text"),
+        ({"text": "a", "timeout_ms": 0}, 422, "invalid_value", "timeout_ms"),
+    ],
+)
+def test_a_refusal_is_told_and_counted_once(desk: Desk, body: Any, status: int, code: str, field: str | None) -> None:
+    got, answer, _ = posted(desk.one, body)
+    assert (got, answer["error"]["code"], answer["error"].get("field")) == (status, code, field)
+    assert sum(desk.counts.outcomes.values()) == 1
+    assert "ok" not in desk.counts.outcomes
+
+
+def test_a_batch_answers_each_item_as_if_it_came_alone(desk: Desk) -> None:
+    items = [{"text": text, "top_k": k} for text in TEXTS for k in (1, 2, 7)]
+    status, answer, _ = posted(desk.batch, {"items": items})
+    assert status == 200
+    assert len(answer["results"]) == len(items)
+    for item, got in zip(items, answer["results"], strict=True):
+        desk.bench.equals(got, item["text"])
+        assert len(got["scores"]) == item["top_k"]
+    assert desk.counts.outcomes == {"ok": len(items)}
+
+
+def test_a_bad_item_of_a_batch_is_refused_with_its_path_and_harms_no_other(desk: Desk) -> None:
+    bad: list[tuple[Any, str, str]] = [
+        ({"text": ""}, "empty_text", "items.{}.text"),
+        ({"text": None}, "invalid_value", "items.{}.text"),
+        ({}, "missing_field", "items.{}.text"),
+        (None, "invalid_value", "items.{}"),
+        (["a"], "invalid_value", "items.{}"),
+        ({"text": "a", "extra": 1}, "unknown_field", "items.{}.extra"),
+        ({"text": "가" * 201}, "text_too_long", "items.{}.text"),
+        ({"text": "\ue313"}, "no_tokens", "items.{}.text"),
+    ]
+    items = [item for item, _, _ in bad]
+    mixed = [x for pair in zip(items, [{"text": TEXTS[i % 6]} for i in range(len(bad))], strict=True) for x in pair]
+    status, answer, _ = posted(desk.batch, {"items": [*mixed, {"text": " "}]})
+    assert status == 200
+    assert answer["results"][-1]["error"]["field"] == "items.16.text"
+    for i, (_, code, field) in enumerate(bad):
+        assert answer["results"][2 * i]["error"]["code"] == code
+        assert answer["results"][2 * i]["error"]["field"] == field.format(2 * i)
+        desk.bench.equals(answer["results"][2 * i + 1], TEXTS[i % 6])
+    assert desk.counts.outcomes["ok"] == len(bad)
+    assert sum(desk.counts.outcomes.values()) == 2 * len(bad) + 1
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "field"),
+    [
+        ({"items": []}, "invalid_value", "items"),
+        ({"items": [{"text": "a"}] * 41}, "batch_too_large", "items"),
+        ({"items": {"text": "a"}}, "invalid_value", "items"),
+        ({}, "missing_field", "items"),
+        ({"items": [{"text": "a"}], "top_k": 1}, "unknown_field", "top_k"),
+        ([{"text": "a"}], "invalid_value", None),
+    ],
+)
+def test_a_batch_of_another_shape_is_refused_as_a_whole(desk: Desk, body: Any, code: str, field: str | None) -> None:
+    status, answer, _ = posted(desk.batch, body)
+    assert (status, answer["error"]["code"], answer["error"].get("field")) == (422, code, field)
+    assert desk.bench.task.ran == []
+
+
+def test_a_client_who_leaves_takes_every_item_of_its_batch_out_of_the_queue(desk: Desk) -> None:
+    bench = desk.bench
+
+    async def scenario() -> None:
+        first = await bench.blocked()
+        batch = asyncio.create_task(ask(desk.batch, {"items": [{"text": text} for text in TEXTS]}))
+        await asyncio.sleep(0.01)
+        batch.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await batch
+        bench.task.gate.set()
+        await first
+        await bench.ask(TEXTS[1])
+
+    asyncio.run(scenario())
+    assert bench.task.ran == [TEXTS[0], TEXTS[1]]
+    assert desk.counts.outcomes == {"cancelled": len(TEXTS)}
+
+
+def test_an_items_own_deadline_is_kept(desk: Desk) -> None:
+    bench = desk.bench
+
+    async def scenario() -> list[tuple[int, Any, Response]]:
+        first = await bench.blocked()
+        late = await ask(desk.one, {"text": TEXTS[1], "timeout_ms": 30})
+        bench.task.gate.set()
+        await first
+        return [late, await ask(desk.one, {"text": TEXTS[2], "timeout_ms": 20_000})]
+
+    (status, answer, _), (fine, _, _) = asyncio.run(scenario())
+    assert (status, answer["error"]["code"], fine) == (504, "deadline_exceeded", 200)
+    assert desk.counts.outcomes == {"deadline_exceeded": 1, "ok": 1}
+
+
+def test_a_server_is_ready_when_every_bundle_is_and_says_what_is_not(desk: Desk) -> None:
+    """Never with a model missing, whatever the process says (kserve/kserve#799)."""
+    server = desk.server
+    server.ready()
+    server.bundles["re"] = server.bundles["ner"] = cast(Any, None)
+    with pytest.raises(NotReady, match=r"^loading ner, re$"):
+        server.ready()
+    server.failures["re"] = "golden record 0 differs"
+    with pytest.raises(NotReady, match=r"^re: golden record 0 differs$"):
+        server.ready()
+    server.draining = True
+    with pytest.raises(NotReady, match="draining"):
+        server.ready()
+
+
+def test_a_bundle_that_is_not_loaded_answers_not_ready(desk: Desk) -> None:
+    del desk.server.runners["news"]
+    status, answer, response = posted(desk.one, {"text": "a"})
+    assert (status, answer["error"]["code"]) == (503, "not_ready")
+    assert response.headers["retry-after"] == "1"

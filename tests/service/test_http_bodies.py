@@ -1,0 +1,157 @@
+"""What a body that is not what was asked for is told: a status, a code, and the path of the culprit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated, Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import Request
+
+from service.errors import InvalidItem, InvalidRequest, MethodNotAllowed, Overloaded, ServiceError, UnsupportedMedia
+from service.http import OFF_LOOP_BYTES, error_response, explain, json_response, parse
+
+
+class Span(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    start: Annotated[int, Field(ge=0)]
+
+
+class Ask(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    text: str
+    top_k: Annotated[int, Field(ge=1)] | None = None
+    span: Span | None = None
+    choices: list[str] = []
+
+
+def posted(body: bytes, media: str | None = "application/json") -> Any:
+    headers = [] if media is None else [(b"content-type", media.encode())]
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return asyncio.run(parse(Ask, Request({"type": "http", "method": "POST", "headers": headers}, receive)))
+
+
+def refused(body: bytes) -> tuple[int, str, str | None]:
+    with pytest.raises(ServiceError) as error:
+        posted(body)
+    return error.value.status, error.value.reason, error.value.field
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b" ",
+        b'{"text":',
+        b'{"text": "a",}',
+        b"{'text': 'a'}",
+        b'{"text": "\xff"}',
+        '{"text": "뉴스"}'.encode("euc-kr"),
+        b'\xef\xbb\xbf{"text": "a"}',
+        rb'{"text": "\ud800"}',
+        rb'{"text": "a\udc00\ud800b"}',
+        b'{"text": "a"}{"text": "b"}',
+        b'{"text": ' + b"[" * 5000 + b"]" * 5000 + b"}",
+    ],
+)
+def test_what_is_not_json_is_a_bad_request(body: bytes) -> None:
+    """Lone surrogates and foreign encodings end here, before a tokenizer meets them (openai/tiktoken#82)."""
+    assert refused(body) == (400, "invalid_json", None)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "field"),
+    [
+        ({}, "missing_field", "text"),
+        ([], "invalid_value", None),
+        (None, "invalid_value", None),
+        ("text", "invalid_value", None),
+        ([["a", "b"]], "invalid_value", None),
+        ({"text": None}, "invalid_value", "text"),
+        ({"text": 3}, "invalid_value", "text"),
+        ({"text": ["a"]}, "invalid_value", "text"),
+        ({"text": [["a"]]}, "invalid_value", "text"),
+        ({"text": {}}, "invalid_value", "text"),
+        ({"text": "a", "top_k": 0}, "invalid_value", "top_k"),
+        ({"text": "a", "top_k": "1"}, "invalid_value", "top_k"),
+        ({"text": "a", "top_k": 1.5}, "invalid_value", "top_k"),
+        ({"text": "a", "top_k": True}, "invalid_value", "top_k"),
+        ({"text": "a", "topk": 1}, "unknown_field", "topk"),
+        ({"text": "a", "span": {}}, "missing_field", "span.start"),
+        ({"text": "a", "span": {"start": -1}}, "invalid_value", "span.start"),
+        ({"text": "a", "span": {"start": 1, "stop": 2}}, "unknown_field", "span.stop"),
+        ({"text": "a", "choices": ["a", None]}, "invalid_value", "choices.1"),
+        ({"text": "a", "choices": "ab"}, "invalid_value", "choices"),
+    ],
+)
+def test_json_that_was_not_asked_for_names_the_field(body: Any, code: str, field: str | None) -> None:
+    assert refused(json.dumps(body).encode()) == (422, code, field)
+
+
+def test_an_option_that_may_be_left_out_may_be_null() -> None:
+    assert posted(b'{"text": "a", "top_k": null}') == posted(b'{"text": "a"}') == Ask(text="a")
+
+
+def test_a_pair_of_surrogates_is_one_character() -> None:
+    assert posted(rb'{"text": "\ud83d\ude00 \uac00"}').text == "😀 가"
+
+
+def test_text_arrives_as_it_was_written() -> None:
+    text = "\r\n\t\u0000\u200b\u3000각e\u0301😀"
+    assert posted(json.dumps({"text": text}).encode()).text == text
+
+
+@pytest.mark.parametrize("media", [None, "application/json", "Application/JSON; charset=utf-8", "application/json ;x"])
+def test_json_may_be_called_json_in_any_way(media: str | None) -> None:
+    assert posted(b'{"text": "a"}', media).text == "a"
+
+
+@pytest.mark.parametrize("media", ["text/plain", "multipart/form-data; boundary=x", "", "application/xml"])
+def test_another_media_type_is_named_and_refused(media: str) -> None:
+    with pytest.raises(UnsupportedMedia, match=f"not {media.partition(';')[0]}") as error:
+        posted(b'{"text": "a"}', media)
+    assert error.value.status == 415
+
+
+def test_a_large_body_is_read_off_the_loop_with_the_same_result() -> None:
+    text = "가나다 " * OFF_LOOP_BYTES
+    assert posted(json.dumps({"text": text}).encode()).text == text
+    assert refused(json.dumps({"text": text, "top_k": 0}).encode()) == (422, "invalid_value", "top_k")
+    assert refused(json.dumps({"text": text}).encode()[:-1]) == (400, "invalid_json", None)
+
+
+def test_an_explanation_tells_nothing_of_what_was_sent() -> None:
+    with pytest.raises(ValidationError) as error:
+        Ask.model_validate({"text": 990011, "top_k": "비밀"})
+    told = json.dumps(explain(error.value).body(), ensure_ascii=False)
+    assert "990011" not in told
+    assert "비밀" not in told
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "headers"),
+    [
+        (InvalidRequest("x"), 400, {}),
+        (InvalidItem("x", field="a.0", code="empty_text"), 422, {}),
+        (MethodNotAllowed("x", "POST"), 405, {"allow": "POST"}),
+        (Overloaded("x", 7), 429, {"retry-after": "7"}),
+    ],
+)
+def test_an_error_is_json_with_its_own_headers(error: ServiceError, status: int, headers: dict[str, str]) -> None:
+    response = error_response(error)
+    assert response.status_code == status
+    assert response.headers["content-type"] == "application/json"
+    assert headers.items() <= dict(response.headers).items()
+    assert json.loads(response.body)["error"] == error.body()
+    assert error.body()["message"] == "x"
+
+
+def test_an_answer_is_utf8_json() -> None:
+    assert json_response({"text": "서울😀", "score": 0.5, "none": None}).body == (
+        '{"text":"서울😀","score":0.5,"none":null}'.encode()
+    )

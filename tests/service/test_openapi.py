@@ -1,0 +1,156 @@
+"""The OpenAPI document and the start page say what is served, with examples that are true."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service import __version__
+from service.bundle import Bundle, Manifest
+from service.openapi import describe, document, page
+from service.tasks import FAMILIES
+
+SUITES = ["klue/ynat", "klue/nli", "klue/sts", "klue/re", "klue/ner", "klue/mrc", "clue/cmrc2018", "clue/c3"]
+
+
+@pytest.fixture(scope="module")
+def manifests(bundle_of: Callable[[str], Path]) -> dict[str, Manifest]:
+    return {suite.replace("/", "-"): Bundle(bundle_of(suite)).manifest for suite in SUITES}
+
+
+@pytest.fixture(scope="module")
+def doc(manifests: dict[str, Manifest]) -> dict[str, Any]:
+    """As a client reads it."""
+    read: dict[str, Any] = json.loads(json.dumps(document(FAMILIES, manifests, __version__)))
+    return read
+
+
+def nodes(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+        for part in value.values():
+            yield from nodes(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from nodes(part)
+
+
+def content(operation: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = operation["requestBody"]["content"]["application/json"]
+    return found
+
+
+def test_every_family_has_a_bundle_here(manifests: dict[str, Manifest]) -> None:
+    assert {m.family for m in manifests.values()} == set(FAMILIES)
+
+
+def test_every_endpoint_is_described(doc: dict[str, Any], manifests: dict[str, Manifest]) -> None:
+    assert doc["openapi"].startswith("3.1")
+    assert doc["info"]["version"] == __version__
+    assert doc["paths"].keys() == {"/v1/models"} | {f"/{n}{tail}" for n in manifests for tail in ("", "/batch")}
+
+
+def test_every_example_request_is_one_that_its_family_takes(doc: dict[str, Any], manifests: dict[str, Any]) -> None:
+    for name, manifest in manifests.items():
+        model = FAMILIES[manifest.family].Input
+        single = content(doc["paths"][f"/{name}"]["post"])["example"]
+        (item,) = content(doc["paths"][f"/{name}/batch"]["post"])["example"]["items"]
+        assert item == single == model.model_validate_json(json.dumps(single)).model_dump(exclude_unset=True)
+
+
+def test_every_example_answer_is_one_that_its_family_gives(doc: dict[str, Any], manifests: dict[str, Any]) -> None:
+    for name, manifest in manifests.items():
+        answer = doc["paths"][f"/{name}"]["post"]["responses"]["200"]["content"]["application/json"]["example"]
+        output = FAMILIES[manifest.family].Output
+        assert output.model_validate(answer).model_dump() == answer
+
+
+def test_every_reference_leads_somewhere(doc: dict[str, Any]) -> None:
+    references = {node["$ref"] for node in nodes(doc) if isinstance(node.get("$ref"), str)}
+    assert len(references) > len(SUITES)
+    for reference in references:
+        target: Any = doc
+        for step in reference.removeprefix("#/").split("/"):
+            target = target[step]
+        assert target["type"] == "object"
+
+
+def test_request_schemas_close_the_door_that_requests_find_closed(doc: dict[str, Any]) -> None:
+    """Unknown fields are refused, and the document says so."""
+    for operations in doc["paths"].values():
+        if "post" in operations:
+            schema = content(operations["post"])["schema"]
+            if "$ref" in schema:
+                schema = doc["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+            assert schema["additionalProperties"] is False
+            assert schema["required"]
+
+
+def test_every_refusal_that_a_caller_may_meet_is_listed(doc: dict[str, Any], manifests: dict[str, Manifest]) -> None:
+    for name in manifests:
+        responses = doc["paths"][f"/{name}"]["post"]["responses"]
+        assert responses.keys() >= {"200", "400", "413", "415", "422", "429", "503", "504"}
+        for status in responses.keys() - {"200"}:
+            schema = responses[status]["content"]["application/json"]["schema"]
+            assert schema == {"$ref": "#/components/schemas/Error"}
+
+
+def entry(**changes: Any) -> dict[str, Any]:
+    return {
+        "endpoint": "/news",
+        "suite": "klue/ynat",
+        "family": "text-classification",
+        "language": "ko",
+        "ready": True,
+        "example": {"text": "오늘"},
+    } | changes
+
+
+def test_an_entry_tells_what_a_client_needs(manifests: dict[str, Manifest], loaded: Callable[[str], Any]) -> None:
+    manifest = manifests["klue-ynat"]
+    told = describe("news", None, manifest)
+    assert (told["name"], told["endpoint"], told["ready"]) == ("news", "/news", False)
+    assert told["labels"] == manifest.labels
+    assert told["example"] == manifest.golden[0].item
+    assert describe("news", loaded("klue/ynat").task, manifest) == told | {"ready": True}
+
+
+def test_the_page_lists_every_endpoint_and_what_is_not_ready(manifests: dict[str, Manifest]) -> None:
+    entries = [describe(name, None, manifest) for name, manifest in manifests.items()]
+    entries[0]["ready"] = True
+    shown = page(entries, "localhost:3000")
+    assert re.findall(r"<code>POST (\S+)</code>", shown) == [f"/{name}" for name in manifests]
+    assert f"{len(SUITES)} models" in shown
+    assert (shown.count(">yes<"), shown.count(">not yet<")) == (1, len(SUITES) - 1)
+
+
+def test_what_comes_from_bundles_and_clients_is_escaped() -> None:
+    evil = "<script>alert('x')</script>&{0}"
+    shown = page([entry(suite=evil, family=evil, language=evil, endpoint=evil, example={"text": evil})], evil)
+    assert "<script" not in shown
+    assert "{0}" in shown
+    assert shown.count("&lt;script&gt;") == 7
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '오늘 "낮"',
+        "a\\b $HOME `id`",
+        "It's raining",
+    ],
+)
+def test_the_command_on_the_page_is_one_that_a_shell_takes(text: str) -> None:
+    shown = page([entry(example={"text": text})], "example.org:8080")
+    command = shlex.split(html.unescape(re.findall(r"<pre>(.*?)</pre>", shown, re.DOTALL)[0]))
+    assert command[0] == "curl"
+    assert command[-2] == "-d"
+    assert json.loads(command[-1]) == {"text": text}
+    assert "example.org:8080/news" in command

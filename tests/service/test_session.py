@@ -1,0 +1,213 @@
+"""A graph that runs lists of unpadded rows: padding is invisible, order is kept, runs are as cheap as they can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kit import write
+from onnx import TensorProto, helper, numpy_helper
+
+from service import session as sessions
+from service.errors import ConfigError
+from service.session import Cost, Session, require_device
+from service.types import Row
+
+RNG = np.random.default_rng(7)
+LENGTHS = [5, 64, 1, 17, 3, 64, 40, 2, 9, 33, 12, 1]
+
+
+def row(length: int) -> Row:
+    ids = RNG.integers(5, 200, length)
+    return {
+        "input_ids": ids,
+        "attention_mask": np.ones(length, np.int64),
+        "token_type_ids": (np.arange(length) > length // 2).astype(np.int64),
+    }
+
+
+def close(got: Sequence[dict], want: Sequence[dict]) -> None:
+    assert len(got) == len(want)
+    for g, w in zip(got, want, strict=True):
+        assert g.keys() == w.keys()
+        for name in w:
+            assert g[name].shape == w[name].shape
+            np.testing.assert_allclose(g[name], w[name], atol=1e-5, rtol=0)
+
+
+@pytest.fixture(params=["klue/ynat", "klue/ner", "klue/mrc"])
+def session(request: pytest.FixtureRequest, loaded: Callable) -> Iterator[Session]:
+    found: Session = loaded(request.param).session
+    cost = found.cost
+    yield found
+    found.cost = cost
+
+
+@pytest.mark.parametrize("t0", [0.0, 1e-3, 1e3])
+def test_an_answer_is_the_same_alone_and_in_any_mix(session: Session, t0: float) -> None:
+    rows = [row(n) for n in LENGTHS]
+    alone = [session.run_together([r])[0] for r in rows]
+    session.cost = Cost(t0=t0, c=1e-4)  # one run a length, some runs, one run for all
+    close(session.run(rows), alone)
+    close(session.run(rows[::-1]), alone[::-1])
+    close(session.run_together(rows), alone)
+
+
+def test_outputs_by_token_are_trimmed_to_their_row_and_others_are_whole(loaded: Callable) -> None:
+    rows = [row(n) for n in LENGTHS]
+    assert [o["logits"].shape for o in loaded("klue/ner").session.run(rows)] == [(n, 13) for n in LENGTHS]
+    assert [o["logits"].shape for o in loaded("klue/ynat").session.run(rows)] == [(7,)] * len(rows)
+    assert [o["end_logits"].shape for o in loaded("klue/mrc").session.run(rows)] == [(n,) for n in LENGTHS]
+
+
+def test_an_axis_of_choices_is_stacked_and_trimmed_like_any_other(loaded: Callable) -> None:
+    session = loaded("clue/c3").session
+    rows = [{name: np.stack([array] * n) for name, array in row(length).items()} for n, length in [(1, 9), (3, 30)]]
+    got = session.run_together(rows)
+    assert [o["logits"].shape for o in got] == [(1,), (3,)]
+    close(got, [session.run_together([r])[0] for r in rows])
+
+
+def test_no_rows_are_no_runs(session: Session) -> None:
+    assert session.run([]) == []
+
+
+def test_every_run_is_reported_with_its_real_and_its_padded_tokens(bundle_of: Callable) -> None:
+    seen: list[tuple[int, int, int]] = []
+    folder = bundle_of("klue/ynat")
+    session = Session(folder / "model.onnx", pads={"input_ids": 0}, on_run=lambda *run: seen.append(run))
+    session.cost = Cost(t0=1e3, c=1e-4)
+    session.run([row(3), row(10), row(7)])
+    session.cost = Cost(t0=0, c=1e-4)
+    session.run([row(3), row(10)])
+    assert seen == [(3, 20, 30), (1, 3, 3), (1, 10, 10)]
+
+
+def test_a_graph_that_mixes_rows_gets_one_row_a_run(bundle_of: Callable) -> None:
+    seen: list[tuple[int, int, int]] = []
+    graph = bundle_of("klue/ynat") / "model.onnx"
+    session = Session(graph, pads={}, row_isolated=True, on_run=lambda *run: seen.append(run))
+    session.cost = Cost(t0=1e3, c=1e-9)  # one run for all would be by far the cheapest
+    rows = [row(n) for n in (4, 4, 9)]
+    close(session.run(rows), [session.run_together([r])[0] for r in rows])
+    assert seen == [(1, 4, 4), (1, 4, 4), (1, 9, 9)]
+    session.measure(64)
+    assert session.cost.c > 0
+
+
+def partitions(items: list[int]) -> Iterator[list[list[int]]]:
+    if not items:
+        yield []
+        return
+    for rest in partitions(items[1:]):
+        yield [[items[0]], *rest]
+        for i, group in enumerate(rest):
+            yield [*rest[:i], [items[0], *group], *rest[i + 1 :]]
+
+
+@given(
+    st.lists(st.integers(1, 512), max_size=6),
+    st.floats(0, 1, allow_subnormal=False),
+    st.floats(1e-7, 1, allow_subnormal=False),
+)
+def test_no_grouping_is_predicted_to_be_cheaper(lengths: list[int], t0: float, c: float) -> None:
+    cost = Cost(t0, c)
+
+    def total(groups: list[list[int]]) -> float:
+        return sum(cost.of(len(group), max(lengths[i] for i in group)) for group in groups)
+
+    groups = cost.split(lengths)
+    assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
+    assert all(groups)
+    assert total(groups) <= min(map(total, partitions(list(range(len(lengths)))))) * (1 + 1e-9)
+
+
+def test_a_dear_start_makes_one_group_and_a_free_one_a_group_a_length() -> None:
+    lengths = [9, 300, 8, 301, 9]
+    assert Cost(10, 1e-6).split(lengths) == [[2, 0, 4, 1, 3]]
+    assert Cost(0, 1e-3).split(lengths) == [[2], [0, 4], [1], [3]]
+
+
+def test_measuring_fits_a_cost_that_grows_with_tokens(session: Session) -> None:
+    cost = session.measure(64)
+    assert session.cost is cost
+    assert cost.t0 > 0
+    assert cost.of(8, 64) > cost.of(1, 64) > cost.of(1, 8) > 0
+
+
+@pytest.mark.parametrize("longest", [3, 8, 40])
+def test_measuring_stays_within_the_models_length(bundle_of: Callable, longest: int) -> None:
+    """A graph of few positions must not be warmed up past them."""
+    assert Session(bundle_of("klue/ynat") / "model.onnx", pads={}).measure(longest).c > 0
+
+
+def summing(path: Path, ids: int, mask: int) -> Session:
+    """A graph with inputs of these types that answers the sums of ids, of the mask, and of the ids under the mask."""
+    axes = ["batch", "tokens"]
+    types = {"input_ids": ids, "attention_mask": mask}
+    nodes = [helper.make_node("Cast", [name], [f"{name}_f"], to=TensorProto.FLOAT) for name in types]
+    nodes.append(helper.make_node("Mul", ["input_ids_f", "attention_mask_f"], ["masked_f"]))
+    sums = ["input_ids", "attention_mask", "masked"]
+    nodes += [helper.make_node("ReduceSum", [f"{n}_f", "last"], [f"{n}_sum"], keepdims=0) for n in sums]
+    inputs = [helper.make_tensor_value_info(name, kind, axes) for name, kind in types.items()]
+    outputs = [helper.make_tensor_value_info(f"{name}_sum", TensorProto.FLOAT, ["batch"]) for name in sums]
+    write(path, nodes, inputs, outputs, [numpy_helper.from_array(np.array([1]), "last")])
+    return Session(path, pads={"input_ids": 50})
+
+
+@pytest.mark.parametrize("ids", [TensorProto.INT64, TensorProto.INT32])
+@pytest.mark.parametrize("mask", [TensorProto.INT64, TensorProto.FLOAT, TensorProto.BOOL, TensorProto.FLOAT16])
+def test_rows_are_cast_to_the_types_that_the_graph_declares(tmp_path: Path, ids: int, mask: int) -> None:
+    """Feeds of the platform's integer fail at the first request otherwise (huggingface/transformers#15575)."""
+    session = summing(tmp_path / "model.onnx", ids, mask)
+    rows = [{"input_ids": np.arange(n), "attention_mask": np.ones(n, np.int64)} for n in (3, 5, 2)]
+    for got in (session.run(rows), session.run_together(rows)):
+        assert [float(o["masked_sum"]) for o in got] == [3.0, 10.0, 1.0]
+    assert session.measure(16).t0 > 0
+
+
+def test_each_input_is_padded_with_its_own_value(tmp_path: Path) -> None:
+    """Zeros are not padding to every model, and a mask padded with the ids' value would let the padding in."""
+    session = summing(tmp_path / "model.onnx", TensorProto.INT64, TensorProto.INT64)
+    rows = [{"input_ids": np.arange(n), "attention_mask": np.ones(n, np.int64)} for n in (2, 4)]
+    got = session.run_together(rows)
+    assert [float(o["input_ids_sum"]) for o in got] == [0 + 1 + 50 + 50, 0 + 1 + 2 + 3]
+    assert [float(o["attention_mask_sum"]) for o in got] == [2, 4]
+    assert [float(o["masked_sum"]) for o in got] == [1, 6]
+
+
+def test_many_threads_with_mixed_lengths_get_what_one_thread_gets(session: Session) -> None:
+    """Shared buffers showed requests each other's shapes (microsoft/onnxruntime#14998)."""
+    takes = [[row(n) for n in RNG.integers(1, 64, 4)] for _ in range(96)]
+    want = [session.run(take) for take in takes]
+    with ThreadPoolExecutor(32) as executor:
+        for got, expected in zip(executor.map(session.run, takes), want, strict=True):
+            close(got, expected)
+
+
+@pytest.mark.skipif("CUDAExecutionProvider" in onnxruntime.get_available_providers(), reason="CUDA is installed")
+@pytest.mark.parametrize(("device", "provider"), [("cuda", "CUDAExecutionProvider"), ("tensorrt", "Tensorrt")])
+def test_a_device_that_is_not_installed_is_refused_by_name(device: sessions.Device, provider: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{device}' needs {provider}.*offers.*CPUExecutionProvider.*NLU_DEVICE=cpu"):
+        require_device(device)
+
+
+@pytest.mark.skipif("CUDAExecutionProvider" in onnxruntime.get_available_providers(), reason="CUDA is installed")
+def test_a_session_never_runs_on_another_device_than_it_was_asked_to(bundle_of: Callable) -> None:
+    graph = bundle_of("klue/ynat") / "model.onnx"
+    with pytest.warns(UserWarning, match="CUDAExecutionProvider"), pytest.raises(ConfigError, match="could not start"):
+        Session(graph, pads={}, device="cuda")
+
+
+def test_two_wheels_of_the_runtime_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "_installed", lambda name: True)
+    with pytest.raises(ConfigError, match="both onnxruntime and onnxruntime-gpu are installed"):
+        require_device("cpu")
+    monkeypatch.setattr(sessions, "_installed", lambda name: name == "onnxruntime")
+    require_device("cpu")
