@@ -19,9 +19,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 # The end-to-end tests serve the demo bundles of the store as it was; xdist's workers inherit the variable.
 os.environ.setdefault("CLUESERVE_STORE", os.environ.get("BENTOML_HOME", str(Path.home() / "bentoml")))
-if "CLUESERVE_E2E_HOME" not in os.environ:
-    os.environ["BENTOML_HOME"] = tempfile.mkdtemp(prefix="clueserve-tests-bentoml-")
-    atexit.register(shutil.rmtree, os.environ["BENTOML_HOME"], ignore_errors=True)
+os.environ["BENTOML_HOME"] = tempfile.mkdtemp(prefix="clueserve-tests-bentoml-")
+atexit.register(shutil.rmtree, os.environ["BENTOML_HOME"], ignore_errors=True)
 
 BundleOf = Callable[..., Path]
 
