@@ -20,6 +20,20 @@ Unit = Literal["codepoint", "utf16", "byte"]
 # them, SentencePiece turns them into a space in the middle of a word; dropping them first makes both agree.
 INVISIBLE = "\u200b\u2060\ufeff"
 ZWJ = "\u200d"
+MAX_MARKS = 32
+
+
+def _overmarked(last: int) -> re.Pattern[str]:
+    marks = "".join(c for c in map(chr, range(0x300, last)) if unicodedata.combining(c))
+    return re.compile(f"[{marks}]{{{MAX_MARKS + 1}}}")
+
+
+# Two, because a class within the basic plane is searched fifteen times as fast.
+_OVERMARKED, _OVERMARKED_ASTRAL, _ASTRAL = (
+    _overmarked(0x10000),
+    _overmarked(0x1E951),
+    re.compile("[\U00010000-\U0010ffff]"),
+)
 _VISIBLE = re.compile(rf"[^\s{INVISIBLE}]")
 
 
@@ -80,26 +94,41 @@ def _compose(text: str, form: Form) -> tuple[str, list[int], list[int]]:
             starts.extend([start] * len(piece))
             ends.extend([end] * len(piece))
 
-    segment, normal, begin, last = "", "", 0, 0
+    segment, begin, last = "", 0, 0
     for i, c in enumerate(text):
         if c in INVISIBLE:
             continue
-        single = c if form == "none" else unicodedata.normalize(_name(form), c)
-        if segment and form != "none":
-            joint = unicodedata.normalize(_name(form), segment + c)
-            # A mark never begins a segment: a later one may compose across it.
-            if joint != normal + single or unicodedata.combining(single[0]):
-                segment, normal, last = segment + c, joint, i + 1
-                continue
+        if segment and form != "none" and _joins(segment, c, _name(form)):
+            segment, last = segment + c, i + 1
+            continue
         flush(segment, begin, last)
-        segment, normal, begin, last = c, single, i, i + 1
+        segment, begin, last = c, i, i + 1
     flush(segment, begin, last)
     return "".join(pieces), starts, ends
+
+
+def _joins(segment: str, c: str, form: Literal["NFC", "NFKC"]) -> bool:
+    """Does `c` normalise otherwise behind `segment` than by itself?
+
+    A mark always counts as joined: a later one may compose across it.
+    """
+    single = unicodedata.normalize(form, c)
+    if unicodedata.combining(single[0]):
+        return True
+    return unicodedata.normalize(form, segment + c) != unicodedata.normalize(form, segment) + single
 
 
 def is_blank(text: str) -> bool:
     """Nothing but white space and invisible characters? Looks only as far as it must: it runs on the event loop."""
     return _VISIBLE.search(text) is None
+
+
+def is_overmarked(text: str) -> bool:
+    """More than MAX_MARKS combining marks in a row? Putting them in order takes time with the square of their number.
+
+    Unicode's stream-safe format has thirty at most; no language comes near.
+    """
+    return (_OVERMARKED_ASTRAL if _ASTRAL.search(text) else _OVERMARKED).search(text) is not None
 
 
 def is_boundary(text: str, i: int) -> bool:
@@ -110,7 +139,7 @@ def is_boundary(text: str, i: int) -> bool:
     if after == ZWJ:
         return before in INVISIBLE or before.isspace()
     if before == ZWJ:
-        return not unicodedata.category(after).startswith("S")
+        return not (unicodedata.category(after).startswith("S") or _extends(after))
     return not (_extends(after) or _jamo_joins(before, after) or _second_of_flag(text, i))
 
 
@@ -125,7 +154,8 @@ def _second_of_flag(text: str, i: int) -> bool:
     if not "\U0001f1e6" <= text[i] <= "\U0001f1ff":
         return False
     first = i
-    while first > 0 and "\U0001f1e6" <= text[first - 1] <= "\U0001f1ff":
+    # Looks back only so far: a text of nothing but indicators must not be read anew for each of them.
+    while first > max(0, i - 64) and "\U0001f1e6" <= text[first - 1] <= "\U0001f1ff":
         first -= 1
     return (i - first) % 2 == 1
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from service.bundle import Bundle, Strict
 from service.errors import BundleError, InvalidItem
 from service.tasks.encoder import Encoder
-from service.text import Unit, is_blank
+from service.text import MAX_MARKS, Unit, is_blank, is_overmarked
 from service.types import Answer, Outputs, Row, Run, Timing
 
 Text = Annotated[str, Field(description="text as the user wrote it")]
@@ -100,6 +100,8 @@ class Task(ABC):
         for path, text in self.texts(item):
             if is_blank(text):
                 raise InvalidItem("the text is empty", field=path, code="empty_text")
+            if is_overmarked(text):
+                raise InvalidItem(f"a character carries more than {MAX_MARKS} marks", field=path, code="invalid_text")
 
     def weight(self, item: Any) -> int:
         """Characters that the model will read: the measure of an item before it is tokenised."""

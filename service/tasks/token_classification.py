@@ -124,6 +124,8 @@ class TokenClassification(Task):
         for run in self.runs(logits, c.tokens):
             if item.threshold is not None and run.score < item.threshold:
                 continue
+            if c.text.ends[c.tokens.spans[run.last - 1][1] - 1] <= behind:
+                continue  # within a grapheme that the entity before has taken
             start, end = c.text.span(c.tokens.spans[run.first][0], c.tokens.spans[run.last - 1][1])
             start, behind = max(start, behind), end  # two entities may share a grapheme: it belongs to the first
             if start == end:

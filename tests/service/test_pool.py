@@ -96,13 +96,23 @@ def test_a_refused_job_costs_nothing_and_a_finished_one_is_paid_off(pools: Calla
 
 def test_jobs_that_nobody_waits_for_are_paid_off_unworked(pools: Callable[..., Pool]) -> None:
     owner = Owner(pools(max_wait=100.0))
+    hold, held = threading.Event(), threading.Event()
+
+    def wait(name: str) -> None:
+        if name == "second":
+            held.set()
+            hold.wait(20)
+
+    owner.fault = wait
     blocked(owner)
     owner.put(job("left", cost=20.0)).future.cancel()
     owner.put(job("late", cost=20.0, deadline=0.0))
+    owner.put(job("second"))
     owner.gate.set()
-    owner.wait_for("first")
-    owner.put_soon(job("next"), patience=0.001)  # an idle pool again
-    owner.wait_for("first", "next")
+    assert held.wait(20)  # the worker is busy, so that the queue's account is what counts
+    owner.put(job("next"), patience=0.001)
+    hold.set()
+    owner.wait_for("first", "second", "next")
 
 
 def test_the_oldest_job_of_all_queues_is_next(pools: Callable[..., Pool]) -> None:

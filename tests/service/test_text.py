@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import unicodedata
 from itertools import pairwise
+from time import perf_counter
 
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from service.text import INVISIBLE, Form, Normalized, Offsets, Unit, is_blank, is_boundary, normalize, owners, windows
+from service.text import (
+    INVISIBLE,
+    Form,
+    Normalized,
+    Offsets,
+    Unit,
+    is_blank,
+    is_boundary,
+    is_overmarked,
+    normalize,
+    owners,
+    windows,
+)
 
 # What goes wrong in practice: jamo, marks, compatibility forms, invisible characters, emoji sequences, line ends.
 TRICKY = "가각한ㅋㅎㅏ\u1100\u1161\u11a8\u1112\u1175\u110b\u116déeñ\u0301\u0323\u0327\u0345ﬁ㈜㎏①ａＡ½…İß"
@@ -17,7 +30,6 @@ TRICKY += "\u200b\u2060\ufeff\u200d\u3000\xa0 \t\r\n😀👩👧👍\U0001f3fd\u
 # Not `st.text(one_of(...))`: that draws evenly from the union, in which the tricky ones drown.
 mixed = st.one_of(st.sampled_from(TRICKY), st.characters(exclude_categories=["Cs"]))
 texts = st.lists(mixed, max_size=24).map("".join)
-MARKS = "".join(c for c in map(chr, range(0x110000)) if unicodedata.combining(c))
 forms = st.sampled_from(["nfc", "nfkc", "none"])
 
 
@@ -69,6 +81,20 @@ def test_marks_that_compose_across_another_mark_are_composed(text: str) -> None:
     assert normalize(text, "nfc").text == unicodedata.normalize("NFC", text)
 
 
+def test_a_long_run_of_marks_costs_no_more_than_its_length() -> None:
+    start = perf_counter()
+    assert len(normalize("a" + "\u0301\u0323" * 800).text) == 1600
+    assert perf_counter() - start < 0.3
+
+
+@pytest.mark.parametrize(("marks", "refused"), [(32, False), (33, True), (50_000, True)])
+def test_a_run_of_marks_too_long_to_be_put_in_order_is_noticed_quickly(marks: int, refused: bool) -> None:
+    start = perf_counter()
+    for mark in ("\u0301", "\U0001d165"):
+        assert is_overmarked("가" * 50_000 + "a" + mark * marks) is refused
+    assert perf_counter() - start < 0.3
+
+
 @given(texts, forms)
 def test_origins_are_in_order_and_lose_only_invisible_characters(text: str, form: Form) -> None:
     got = normalize(text, form)
@@ -90,7 +116,7 @@ def test_a_span_reaches_from_grapheme_to_grapheme(text: str, form: Form, data: s
     first, last = got.span(start, end)
     assert first <= got.starts[start] < got.ends[end - 1] <= last
     for i in (first, last):
-        if 0 < i < len(text):
+        if 0 < i < len(text) and text[i - 1] != "\u200d":  # see the case of its own below
             assert unicodedata.category(text[i]) not in ("Mn", "Me", "Mc"), "a mark was left behind"
             pair = unicodedata.normalize("NFC", text[i - 1 : i + 1])
             assert len(pair) == 2 or unicodedata.normalize("NFD", pair) != text[i - 1 : i + 1], "a syllable was split"
@@ -117,6 +143,11 @@ def test_a_span_reaches_from_grapheme_to_grapheme(text: str, form: Form, data: s
 )
 def test_graphemes_are_not_opened(text: str, inside: set[int]) -> None:
     assert {i for i in range(len(text) + 1) if not is_boundary(text, i)} == inside
+
+
+@pytest.mark.parametrize("text", ["a\u200d\u0301", "क\u094d\u200d\u093f"])
+def test_a_mark_after_a_joiner_stays_with_its_letter(text: str) -> None:
+    assert not is_boundary(text, len(text) - 1)
 
 
 @pytest.mark.parametrize(("text", "inside"), [("🇰🇷", 1), ("🇺🇸🇰🇷", 3), ("🏴\U000e0067\U000e0062\U000e007f", 2)])

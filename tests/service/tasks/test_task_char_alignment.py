@@ -70,7 +70,14 @@ def test_text_before_shifts_and_changes_nothing_else(model: Loaded, before: str,
 
 
 def test_two_entities_within_one_grapheme_do_not_overlap(model: Loaded) -> None:
-    assert all(a[2] <= b[1] for a, b in pairwise(found(model, "👍🏽在")))
+    assert found(model, "👍🏽在") == [("scene", 0, 2)]
+
+
+@given(st.lists(st.sampled_from("张伟北京湖在👍🏽\u200d\ufe0f\u0301\u200b "), min_size=1, max_size=90).map("".join))
+def test_entities_are_slices_in_order_whatever_graphemes_they_share(model: Loaded, text: str) -> None:
+    answer = model.ask(text=text + "在")
+    assert all(e["text"] == text[e["start"] : e["end"]] != "" for e in answer["entities"])
+    assert all(a["end"] <= b["start"] for a, b in pairwise(answer["entities"]))
 
 
 @pytest.mark.parametrize("length", [62, 63, 200])
