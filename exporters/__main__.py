@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from pathlib import Path
 from time import perf_counter
-
-# Before anything imports transformers: its progress bars and advice would bury ours.
-os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-os.environ.setdefault("BENTOML_DO_NOT_TRACK", "True")
 
 
 def main(argv: list[str] | None = None) -> int:

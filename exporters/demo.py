@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 import tempfile
 from pathlib import Path
 from time import perf_counter
 
-os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-os.environ.setdefault("BENTOML_DO_NOT_TRACK", "True")
-
 import bentoml
 
 import demo
 import suites
+from service import __version__
 from service.bundle import FORMAT, sha256
 
 SOURCE = "demo"
@@ -24,10 +20,12 @@ SOURCE = "demo"
 
 
 def fingerprint(name: str) -> str:
-    """Changes with the trunk, the head, the head's suite or the suite that it includes, and the bundle format."""
+    """Changes with the trunk, the head, the head's suite or the suite that it includes, and our own version."""
     suite = suites.load(demo.suite_path(name)).model_dump_json()
-    files = [demo.TRUNK / "model.safetensors", demo.HEADS / name / "head.safetensors"]
-    return hashlib.sha256("\n".join([*map(sha256, files), suite, str(FORMAT)]).encode()).hexdigest()[:16]
+    head = demo.HEADS / name
+    files = [demo.TRUNK / "model.safetensors", head / "head.safetensors", head / "config.json"]
+    facts = [*map(sha256, files), suite, str(FORMAT), __version__]
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
 
 
 def main(argv: list[str] | None = None) -> int:
