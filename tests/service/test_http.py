@@ -47,7 +47,9 @@ class Wire:
         await json_response({"size": len(self.seen[-1])}, headers={"X-Own": "1"})(scope, receive, send)
 
     async def through(self, app: Callable[..., Awaitable[None]] | None = None) -> None:
-        await Edge(app or self.echo, ROUTES, MAX, self.refusals.append)(self.scope, self.receive, self.send)  # type: ignore[arg-type]
+        edge = Edge(app or self.echo, ROUTES, MAX, self.refusals.append)  # type: ignore[arg-type]
+        async with asyncio.timeout(20):
+            await edge(self.scope, self.receive, self.send)  # type: ignore[arg-type]
 
     @property
     def status(self) -> int:
@@ -116,7 +118,7 @@ def test_a_body_that_is_declared_too_large_is_not_even_read() -> None:
 
 @pytest.mark.parametrize("declared", [{}, {"content-length": "5"}, {"content-length": "-1"}])
 def test_a_body_that_grows_too_large_is_cut_off_there(declared: dict[str, str]) -> None:
-    wire = Wire("POST", "/news", *[chunk(b"a" * 40, more=True)] * 50, headers=declared)
+    wire = Wire("POST", "/news", *[chunk(b"a" * 40, more=True)] * 50, chunk(b""), headers=declared)
     asyncio.run(wire.through())
     assert (wire.status, wire.seen) == (413, [])
     assert wire.inbox.qsize() >= 47, "no more was read than shows that it is too large"
@@ -164,6 +166,23 @@ def test_a_disconnect_after_the_answer_cancels_nothing() -> None:
 
     asyncio.run(wire.through(app))
     assert (ended, wire.status) == (["finished"], 200)
+
+
+def test_nothing_watches_a_connection_whose_answer_is_out() -> None:
+    """Kept alive, it will carry the next request: whoever still waits for it to close would cancel that one."""
+    wire = Wire("POST", "/news", chunk(b"{}"))
+
+    async def send(message: Message) -> None:
+        wire.sent.append(message)
+
+    async def scenario() -> set[asyncio.Task[Any]]:
+        wire.send = send  # type: ignore[method-assign]
+        await wire.through()
+        await asyncio.sleep(0)
+        return asyncio.all_tasks() - {asyncio.current_task()}  # type: ignore[arg-type]
+
+    assert asyncio.run(scenario()) == set()
+    assert wire.status == 200
 
 
 def test_a_cancel_from_the_server_itself_is_not_swallowed() -> None:

@@ -13,7 +13,8 @@ from kit import Loaded, copy, load, tagging
 
 LABELS = ["X", "B-name", "B-scene", "I-name", "I-scene", "S-name", "S-scene", "O", "[START]", "[END]"]
 TAGS = {"张": "B-name", "伟": "I-name", "北": "B-scene", "京": "I-scene", "湖": "S-scene", "在": "O", "x": "X",
-        "👍": "S-scene", "🏽": "S-scene"}  # fmt: skip
+        "👍": "S-scene", "🏽": "S-scene",
+    "\ufe0f": "B-name"}  # fmt: skip
 texts = st.text(
     st.one_of(st.sampled_from("张伟北京湖在x 　\t\n😀é"), st.characters(exclude_categories=["Cs"])), min_size=1
 )
@@ -71,6 +72,7 @@ def test_text_before_shifts_and_changes_nothing_else(model: Loaded, before: str,
 
 def test_two_entities_within_one_grapheme_do_not_overlap(model: Loaded) -> None:
     assert found(model, "👍🏽在") == [("scene", 0, 2)]
+    assert found(model, "👍\ufe0f伟") == [("scene", 0, 2), ("name", 2, 3)]
 
 
 @given(st.lists(st.sampled_from("张伟北京湖在👍🏽\u200d\ufe0f\u0301\u200b "), min_size=1, max_size=90).map("".join))
