@@ -18,6 +18,7 @@ from service.text import Form
 
 FORMAT = 1
 FILE = "bundle.json"
+STORE_FILE = "model.yaml"  # the BentoML store's own
 NAME = r"[a-z0-9][a-z0-9._-]*"
 UNNAMED = re.compile(r"LABEL_\d+", re.IGNORECASE)
 
@@ -150,7 +151,10 @@ class Bundle:
         return self.folder / self.manifest.tokenizer.file
 
     def verify(self) -> None:
-        """Every file that the manifest names is there and is the one that was exported."""
+        """Every file that the manifest names is there and is the one that was exported, and there are no others."""
+        strange = {p.name for p in self.folder.iterdir()} - self.manifest.files.keys() - {FILE, STORE_FILE}
+        if strange:
+            raise BundleError(f"{self.folder}: {', '.join(sorted(strange))} is not listed in {FILE}")
         for name, expected in self.manifest.files.items():
             path = self.folder / name
             if not path.is_file():

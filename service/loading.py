@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pydantic import ValidationError
+
 from service.bundle import Bundle
 from service.errors import BundleError
 from service.session import Device, Session
@@ -29,7 +31,10 @@ def open_bundle(
             raise BundleError(f"{bundle.folder}: the graph's {kind} are {actual}, the bundle says {declared}")
     session.measure(bundle.manifest.max_length)
     for i, golden in enumerate(bundle.manifest.golden):
-        item = task.Input.model_validate(golden.item)
+        try:
+            item = task.Input.model_validate(golden.item)
+        except ValidationError as error:
+            raise BundleError(f"{bundle.folder}: golden record {i} is not a request: {error}") from None
         (got,) = task.predict([item], session.run, [Timing()])
         if isinstance(got, Exception):
             raise BundleError(f"{bundle.folder}: golden record {i} fails: {got}")

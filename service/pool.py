@@ -105,25 +105,35 @@ class Pool:
 
     def _work(self, me: int) -> None:
         while True:
+            jobs: list[Job] = []
             with self._ready:
                 while (owner := self._oldest()) is None:
                     self._queued = 0.0
                     if self._closed:
                         return
                     self._ready.wait()
-                jobs, dropped = owner.take(self.take)
+                try:
+                    jobs, dropped = owner.take(self.take)
+                except Exception as error:
+                    log.error("%s: its queue cannot be read: %s", owner.name, type(error).__name__)
+                    jobs, dropped = [owner.queue.popleft()] if owner.queue else [], 0.0
                 cost = sum(job.cost for job in jobs)
                 self._queued -= cost + dropped
                 self._ends[me] = monotonic() + cost
-            results: Sequence[Answer | Exception]
-            try:
-                results = owner.process(jobs) if jobs else []
-            except Exception as error:
-                log.error("%s: a take of %d items failed: %s", owner.name, len(jobs), type(error).__name__)
-                results = [InternalError("the model failed on this item") for _ in jobs]
-            deliver(jobs, results)
+            self._answer(owner, jobs)
             with self._ready:
                 del self._ends[me]
+
+    def _answer(self, owner: Worker, jobs: Sequence[Job]) -> None:
+        """Have a take answered; whatever goes wrong, every caller hears something and the thread lives on."""
+        try:
+            results = owner.process(jobs) if jobs else []
+            if len(results) != len(jobs):
+                raise RuntimeError(f"{len(results)} results")
+        except Exception as error:
+            log.error("%s: a take of %d items failed: %s", owner.name, len(jobs), type(error).__name__)
+            results = [InternalError("the model failed on this item") for _ in jobs]
+        deliver(jobs, results)
 
     def close(self) -> None:
         """Accept nothing more, finish what is queued, end the threads."""

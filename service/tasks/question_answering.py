@@ -112,7 +112,11 @@ class QuestionAnswering(Task):
     def decode(self, item: QuestionItem, encoded: Encoded, outputs: Sequence[Outputs]) -> Answer:
         c: _Context = encoded.context
         best: dict[tuple[int, int], _Candidate] = {}
-        for found in self._candidates(c, outputs):
+        candidates = list(self._candidates(c, outputs, self.params.n_best))
+        if not candidates and self.params.null_threshold is None:
+            # No good start fits a good end, but this bundle always answers: look at all of them.
+            candidates = list(self._candidates(c, outputs, self.encoder.max_length))
+        for found in candidates:
             key = (found.first, found.last)
             if key not in best or found.score > best[key].score:
                 best[key] = found
@@ -147,9 +151,9 @@ class QuestionAnswering(Task):
             "tokens": encoded.tokens,
         }
 
-    def _candidates(self, c: _Context, outputs: Sequence[Outputs]) -> Iterator[_Candidate]:
-        """Spans from the best starts and ends of each window, in tokens of the whole context."""
-        n, longest = self.params.n_best, self.params.max_answer_tokens
+    def _candidates(self, c: _Context, outputs: Sequence[Outputs], n: int) -> Iterator[_Candidate]:
+        """Spans from the `n` best starts and ends of each window, in tokens of the whole context."""
+        longest = self.params.max_answer_tokens
         for out, (begin, stop), (mine, others) in zip(outputs, c.spans, owners(c.spans), strict=True):
             start = out["start_logits"][c.at : c.at + stop - begin].astype(np.float64)
             end = out["end_logits"][c.at : c.at + stop - begin].astype(np.float64)

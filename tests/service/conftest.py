@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,7 @@ settings.register_profile(
     database=None,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture],
 )
-settings.register_profile("hard", parent=settings.get_profile("service"), max_examples=5000)
-settings.load_profile(os.environ.get("HYP", "service"))
+settings.load_profile("service")
 
 CopyOf = Callable[..., Path]
 LoadedOf = Callable[[str], Loaded]

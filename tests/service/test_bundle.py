@@ -122,6 +122,14 @@ def test_a_folder_in_place_of_a_file_is_missing(bundle: Path) -> None:
         Bundle(bundle).verify()
 
 
+def test_a_file_that_nobody_hashed_is_named(bundle: Path) -> None:
+    (bundle / "model.yaml").write_text("the store's own")
+    Bundle(bundle).verify()
+    (bundle / "extra.bin").write_bytes(b"x")
+    with pytest.raises(BundleError, match=r"extra\.bin is not listed in bundle\.json"):
+        Bundle(bundle).verify()
+
+
 def test_the_digest_is_that_of_the_bytes(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abc")
     assert sha256(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

@@ -71,6 +71,15 @@ def test_a_golden_record_that_differs_keeps_a_bundle_out(
     assert str(folder) in str(refused.value)
 
 
+def test_a_golden_record_that_is_no_request_keeps_a_bundle_out(copy_of: Copy) -> None:
+    folder = copy_of("klue/ynat")
+    golden = [record.model_dump() for record in Bundle(folder).manifest.golden]
+    golden[1]["item"] = {"txt": "a"}
+    edit(folder, golden=golden)
+    with pytest.raises(BundleError, match="golden record 1 is not a request"):
+        open_bundle(Bundle(folder), "cpu")
+
+
 def test_a_score_within_the_bundles_tolerance_is_no_difference(copy_of: Copy) -> None:
     folder = copy_of("klue/ynat")
     change_golden(folder, 0, nudge)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from time import monotonic, sleep
 
 import pytest
@@ -153,6 +153,31 @@ def test_a_worker_survives_a_fault_whose_callers_hear_of_it(
         asyncio.run(scenario())
     assert [r.getMessage() for r in caplog.records] == ["klue-ynat: a take of 1 items failed: RuntimeError"]
     assert "secret" not in caplog.text
+
+
+def test_a_worker_survives_a_queue_that_cannot_be_read_and_too_few_results(pools: Callable[..., Pool]) -> None:
+    class Clumsy(Owner):
+        def take(self, budget: float) -> tuple[list[Job], float]:
+            if self.queue[0].item == "unreadable":
+                raise RuntimeError("no")
+            return super().take(budget)
+
+        def process(self, jobs: Sequence[Job]) -> Sequence[Answer | Exception]:
+            return [] if jobs[0].item == "forgotten" else super().process(jobs)
+
+    owner = Clumsy(pools(max_wait=1.0))
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        for name, answered in (("unreadable", True), ("forgotten", False), ("good", True)):
+            one = owner.put(job(name, loop=loop))
+            if answered:
+                assert await asyncio.wait_for(one.future, 20) == {"name": name}
+            else:
+                with pytest.raises(InternalError):
+                    await asyncio.wait_for(one.future, 20)
+
+    asyncio.run(scenario())
 
 
 def test_results_reach_their_own_callers_on_their_own_loops() -> None:

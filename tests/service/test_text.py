@@ -1,4 +1,4 @@
-"""Normalisation that remembers where characters came from, graphemes, units, windows. No models."""
+"""Normalisation that remembers where each character came from, and graphemes that no span may open."""
 
 from __future__ import annotations
 
@@ -14,14 +14,10 @@ from service.text import (
     INVISIBLE,
     Form,
     Normalized,
-    Offsets,
-    Unit,
     is_blank,
     is_boundary,
     is_overmarked,
     normalize,
-    owners,
-    windows,
 )
 
 # What goes wrong in practice: jamo, marks, compatibility forms, invisible characters, emoji sequences, line ends.
@@ -196,41 +192,3 @@ def test_position_finds_the_first_character_at_or_after_an_offset() -> None:
 def test_lowering_and_replacing_keep_one_character_for_one() -> None:
     got = normalize("İß A“b”", "nfc", lowercase=True, replace={ord("“"): '"', ord("”"): '"'})
     assert got == Normalized("İß A“b”", 'İß a"b"', range(7), range(1, 8))
-
-
-@pytest.mark.parametrize(("unit", "codec", "size"), [("utf16", "utf-16-le", 2), ("byte", "utf-8", 1)])
-@given(text=texts)
-def test_units_count_as_their_encoding_does_and_come_back(unit: Unit, codec: str, size: int, text: str) -> None:
-    offsets = Offsets(text, unit)
-    outward = [offsets.outward(i) for i in range(len(text) + 1)]
-    assert outward == [len(text[:i].encode(codec)) // size for i in range(len(text) + 1)]
-    back = {value: i for i, value in enumerate(outward)}
-    assert [offsets.inward(v) for v in range(outward[-1] + 3)] == [back.get(v) for v in range(outward[-1] + 3)]
-
-
-@given(texts, st.integers(0, 30))
-def test_code_points_stay_as_they_are(text: str, offset: int) -> None:
-    assert Offsets(text, "codepoint").outward(offset) == Offsets(text, "codepoint").inward(offset) == offset
-
-
-@given(st.integers(0, 400), st.integers(1, 60), st.data())
-def test_windows_cover_everything_in_equal_steps(length: int, room: int, data: st.DataObject) -> None:
-    step = data.draw(st.integers(1, room))
-    spans = windows(length, room, step)
-    assert {i for start, end in spans for i in range(start, end)} == set(range(length))
-    assert [start for start, _ in spans] == [i * step for i in range(len(spans))]
-    assert all(end - start == room for start, end in spans[:-1])
-    assert all(end < length for _, end in spans[:-1])
-    shares = owners(spans)
-    assert [i for start, end in shares for i in range(start, end)] == list(range(length))
-    assert all(a <= start and end <= b for (a, b), (start, end) in zip(spans, shares, strict=True))
-
-
-@pytest.mark.parametrize(("room", "step"), [(0, 1), (4, 0), (4, 5), (4, -1)])
-def test_windows_that_cannot_advance_are_refused(room: int, step: int) -> None:
-    with pytest.raises(ValueError, match="cannot advance"):
-        windows(10, room, step)
-
-
-def test_a_shared_token_is_read_where_it_has_the_most_context() -> None:
-    assert owners([(0, 10), (6, 16), (12, 18)]) == [(0, 8), (8, 14), (14, 18)]

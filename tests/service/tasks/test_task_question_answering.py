@@ -117,6 +117,15 @@ def test_an_answer_has_no_more_tokens_than_the_bundle_allows(mrc: Loaded, width:
     assert all(len(a["text"].split()) <= 12 for a in got["answers"])
 
 
+def test_a_bundle_that_always_answers_does_so_even_if_no_best_start_fits_a_best_end(cmrc: Loaded) -> None:
+    read = Read(cmrc, "서울 " * 50)
+    at = read.encoded.context.at
+    for out, (begin, stop) in zip(read.outputs, read.windows, strict=True):
+        out["start_logits"][at : at + stop - begin] = np.arange(begin, stop)
+        out["end_logits"][at : at + stop - begin] = -np.arange(begin, stop)
+    assert read.answer()["answer"] is not None
+
+
 def test_an_answer_never_ends_before_it_begins(cmrc: Loaded) -> None:
     read = Read(cmrc, "0 1 2 3 4 5 6 7 8 9", top_k=100)
     read.mark(7, 2, 10.0)
