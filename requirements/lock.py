@@ -17,23 +17,25 @@ def pins(names: set[str]) -> str:
     return "".join(f"{name}=={distribution(name).version.split('+')[0]}\n" for name in sorted(names))
 
 
-def needed(name: str, extras: set[str], seen: set[str]) -> set[str]:
+def needed(name: str, extras: frozenset[str], seen: set[tuple[str, frozenset[str]]]) -> set[str]:
     """Distributions that `name[extras]` needs, by walking the installed metadata."""
+    found: set[str] = set()
     for text in distribution(name).requires or []:
         requirement = Requirement(text)
-        environments = [{"extra": extra} for extra in extras or {""}]
-        if requirement.marker and not any(requirement.marker.evaluate(e) for e in environments):
+        if requirement.marker and not any(requirement.marker.evaluate({"extra": e}) for e in extras | {""}):
             continue
         child = canonicalize_name(requirement.name)
-        if child not in seen:
-            seen.add(child)
-            needed(child, requirement.extras, seen)
-    return seen
+        found.add(child)
+        key = (child, frozenset(requirement.extras))
+        if key not in seen:
+            seen.add(key)
+            found |= needed(*key, seen)
+    return found
 
 
 def main() -> None:
     everything = {canonicalize_name(d.metadata["Name"]) for d in distributions()} - {"clueserve", "pip", "setuptools"}
-    serving = needed("clueserve", {"cpu"}, set())
+    serving = needed("clueserve", frozenset({"cpu"}), set())
     for file, names in (("constraints.txt", everything), ("serve.txt", serving)):
         path = HERE / file
         header = re.match(r"#.*\n", path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Small fast tokenizers of every kind, made of a few lines: WordPiece, byte-level BPE, and unigrams with a word mark."""
+"""Small fast tokenizers of every kind from a few lines: WordPiece, byte-level BPE, unigrams with a word mark."""
 
 from __future__ import annotations
 
