@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,10 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.errors import InvalidItem, ServiceError
+from service.errors import InternalError, InvalidItem, ServiceError, without_message
 from service.http import error_response, explain, json_response, parse
 from service.server import Server
 from service.types import Answer, Timing
+
+log = logging.getLogger("bentoml.clueserve")
 
 # Items of one batch that are started before others get the event loop: about a millisecond of work.
 STEP = 32
@@ -106,7 +109,11 @@ def api(name: str, route: str, model: type[BaseModel], output: type[BaseModel], 
     Body.__name__ = f"{model.__name__}Body"
 
     async def call(self: Any, request: Request, /) -> Response:
-        return await handle(request)
+        try:
+            return await handle(request)
+        except Exception as error:
+            log.error("%s: a request failed\n%s", route, without_message(error))
+            return error_response(InternalError("the server failed on this request"))
 
     call.__name__ = name
     call.__doc__ = output.__doc__

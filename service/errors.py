@@ -19,6 +19,7 @@ BundleError                  a bundle that must not be served (raised while load
 
 from __future__ import annotations
 
+import traceback
 from typing import Any, ClassVar
 
 
@@ -112,3 +113,8 @@ class BundleError(Exception):
 
 class ConfigError(BundleError):
     """Settings or a machine that cannot serve what was asked for."""
+
+
+def without_message(error: BaseException) -> str:
+    """Type and place of an error, for the log: its message may quote the caller's text."""
+    return "".join([*traceback.format_tb(error.__traceback__), type(error).__name__])

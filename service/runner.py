@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, NamedTuple
 
-from service.errors import DeadlineExceeded, InternalError, ServiceError
+from service.errors import DeadlineExceeded, InternalError, ServiceError, without_message
 from service.pool import Job, Pool
 from service.session import Cost, Session
 from service.tasks.base import Task
@@ -125,9 +124,7 @@ class Runner:
         return InternalError("the model failed on this item")
 
     def _log(self, error: Exception) -> None:
-        # An exception's message may quote the caller's text; its type and place do not.
-        frames = "".join(traceback.format_tb(error.__traceback__))
-        log.error("%s: %s\n%s", self.name, type(error).__name__, frames)
+        log.error("%s: the model failed\n%s", self.name, without_message(error))
 
     def _learn(self, jobs: Sequence[Job], seconds: float) -> None:
         whole = [j for j in jobs if 0 < j.timing.tokens < self.task.limit(j.item)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
@@ -14,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.config import Settings
-from service.endpoints import batch_endpoint, one_endpoint
+from service.endpoints import api, batch_endpoint, one_endpoint
 from service.errors import NotReady
 from service.server import Server
 from service.telemetry import Telemetry
@@ -38,7 +39,7 @@ class Counts:
 class Desk:
     """A server whose one model is a tiny bundle, and its two endpoints."""
 
-    def __init__(self, bench: Bench, **settings: str) -> None:
+    def __init__(self, bench: Bench, **settings: Any) -> None:
         self.bench = bench
         self.server = Server(Settings(**settings), {"news": cast(Any, None)})
         self.counts = Counts()
@@ -50,7 +51,7 @@ class Desk:
 
 @pytest.fixture
 def desk(benches: Callable[..., Bench]) -> Desk:
-    return Desk(benches(), MAX_TEXT_CHARS="200", MAX_BATCH_ITEMS="40")
+    return Desk(benches(), max_text_chars=200, max_batch_items=40)
 
 
 async def ask(handle: Callable[[Request], Any], body: Any) -> tuple[int, Any, Response]:
@@ -204,3 +205,15 @@ def test_a_bundle_that_is_not_loaded_answers_not_ready(desk: Desk) -> None:
     status, answer, response = posted(desk.one, {"text": "a"})
     assert (status, answer["error"]["code"]) == (503, "not_ready")
     assert response.headers["retry-after"] == "1"
+
+
+def test_a_fault_of_ours_is_a_500_that_quotes_nobody(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(request: Request) -> Response:
+        raise RuntimeError("a secret of the caller")
+
+    method = api("news", "/news", desk.bench.task.Input, desk.bench.task.Output, broken)
+    with caplog.at_level(logging.DEBUG):
+        status, body, _ = asyncio.run(ask(lambda request: method.func(None, request), {"text": "a"}))
+    assert (status, body["error"]["code"]) == (500, "internal")
+    assert "RuntimeError" in caplog.text
+    assert "secret" not in caplog.text
