@@ -25,7 +25,7 @@ from service.errors import (
 
 Model = TypeVar("Model", bound=BaseModel)
 
-# Above this size parsing would hold the event loop for more than a few milliseconds.
+# Above this size a body is parsed beside the event loop.
 OFF_LOOP_BYTES = 64 * 1024
 CODES = {"missing": "missing_field", "extra_forbidden": "unknown_field"}
 MESSAGES = {"model_type": "Input should be an object"}

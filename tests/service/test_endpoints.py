@@ -5,63 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 from bench import TEXTS, Bench
+from desk import Desk, ask
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.config import Settings
-from service.endpoints import api, batch_endpoint, one_endpoint
+from service.endpoints import api
 from service.errors import NotReady
-from service.server import Server
-from service.telemetry import Telemetry
-from service.types import Timing
-
-
-class Counts:
-    """What the metrics would say."""
-
-    def __init__(self) -> None:
-        self.outcomes: Counter[str] = Counter()
-
-    def outcome(self, bundle: str, outcome: str) -> None:
-        assert bundle == "news"
-        self.outcomes[outcome] += 1
-
-    def answered(self, bundle: str, timing: Timing) -> None:
-        self.outcome(bundle, "ok")
-
-
-class Desk:
-    """A server whose one model is a tiny bundle, and its two endpoints."""
-
-    def __init__(self, bench: Bench, **settings: Any) -> None:
-        self.bench = bench
-        self.server = Server(Settings(**settings), {"news": cast(Any, None)})
-        self.counts = Counts()
-        self.server.telemetry = cast(Telemetry, self.counts)
-        self.server.runners["news"] = bench.runner
-        self.one = one_endpoint(self.server, "news", bench.task.Input)
-        self.batch = batch_endpoint(self.server, "news", bench.task.Input)
 
 
 @pytest.fixture
 def desk(benches: Callable[..., Bench]) -> Desk:
     return Desk(benches(), max_text_chars=200, max_batch_items=40)
-
-
-async def ask(handle: Callable[[Request], Any], body: Any) -> tuple[int, Any, Response]:
-    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": raw, "more_body": False}
-
-    response = await handle(Request({"type": "http", "method": "POST", "headers": []}, receive))
-    return response.status_code, json.loads(response.body), response
 
 
 def posted(handle: Callable[[Request], Any], body: Any) -> tuple[int, Any, Response]:
