@@ -24,7 +24,7 @@ from service.config import STORE_LABEL
 from service.errors import BundleError
 from service.loading import open_bundle
 from service.session import Device, Session, require_device
-from service.tasks import FAMILIES, family
+from service.tasks import family
 from suites import Suite
 
 TOOLS = ("torch", "transformers", "optimum", "optimum-onnx", "onnx", "onnxruntime", "tokenizers")
@@ -111,8 +111,6 @@ def _manifest(
     session: Session,
     declared: list[str] | None,
 ) -> dict[str, Any]:
-    if suite.family not in FAMILIES:
-        raise ExportError(f"the service has no family {suite.family}")
     return {
         "format": FORMAT,
         "name": name,

@@ -73,14 +73,13 @@ def load_settings() -> Settings:
 
 def find_bundles(settings: Settings) -> dict[str, Bundle]:
     """Route name -> bundle, for what NLU_MODELS names, or for every bundle in the BentoML store if it names nothing."""
-    if not settings.models.strip():
-        stored = [m.tag for m in bentoml.models.list() if STORE_LABEL in m.info.labels]
-        names = sorted({tag.name for tag in stored})
-        if not names:
-            raise ConfigError("no bundle to serve: export one into the BentoML store or name folders in NLU_MODELS")
-        return {name: _open(f"{name}:latest") for name in names}
+    if settings.models.strip():
+        entries = [entry.strip() for entry in settings.models.split(",") if entry.strip()]
+    else:
+        stored = {m.tag.name for m in bentoml.models.list() if STORE_LABEL in m.info.labels}
+        entries = [f"{name}={name}:latest" for name in sorted(stored)]
     found: dict[str, Bundle] = {}
-    for entry in filter(None, (e.strip() for e in settings.models.split(","))):
+    for entry in entries:
         alias, given, ref = entry.rpartition("=")
         bundle = _open(ref.strip())
         name = alias.strip() if given else bundle.manifest.name
@@ -89,6 +88,8 @@ def find_bundles(settings: Settings) -> dict[str, Bundle]:
         if name in RESERVED or not ROUTE.fullmatch(name):
             raise ConfigError(f"NLU_MODELS: {name!r} cannot be a route; use letters, digits, '-', '_' and '.'")
         found[name] = bundle
+    if not found:
+        raise ConfigError("no bundle to serve: export one into the BentoML store or name folders in NLU_MODELS")
     return found
 
 

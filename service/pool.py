@@ -40,7 +40,7 @@ class Job:
         return now < self.deadline and not self.future.done()
 
 
-class Worker(Protocol):
+class Owner(Protocol):
     """Whoever owns a queue and answers its jobs."""
 
     name: str
@@ -63,7 +63,7 @@ class Pool:
         self.max_wait = max_wait
         self.take = take
         self._ready = threading.Condition()
-        self._owners: list[Worker] = []
+        self._owners: list[Owner] = []
         self._queued = 0.0  # predicted seconds of everything that waits
         self._ends: dict[int, float] = {}  # busy thread -> when it is predicted to be free
         self._closed = False
@@ -71,7 +71,7 @@ class Pool:
         for thread in self._threads:
             thread.start()
 
-    def add(self, owner: Worker) -> None:
+    def add(self, owner: Owner) -> None:
         with self._ready:
             self._owners.append(owner)
 
@@ -99,7 +99,7 @@ class Pool:
         free = 0.0 if len(self._ends) < self.threads else max(0.0, min(self._ends.values()) - monotonic())
         return free + self._queued / self.threads
 
-    def _oldest(self) -> Worker | None:
+    def _oldest(self) -> Owner | None:
         waiting = [owner for owner in self._owners if owner.queue]
         return min(waiting, key=lambda owner: owner.queue[0].enqueued, default=None)
 
@@ -124,7 +124,7 @@ class Pool:
             with self._ready:
                 del self._ends[me]
 
-    def _answer(self, owner: Worker, jobs: Sequence[Job]) -> None:
+    def _answer(self, owner: Owner, jobs: Sequence[Job]) -> None:
         """Have a take answered; whatever goes wrong, every caller hears something and the thread lives on."""
         try:
             results = owner.process(jobs) if jobs else []

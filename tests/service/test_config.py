@@ -204,3 +204,9 @@ def test_threads_share_the_cpus_among_processes(cpus: int, workers: int, threads
 
 def test_threads_that_are_set_are_kept() -> None:
     assert worker_threads(load({"NLU_WORKERS": "2", "NLU_THREADS": "6"}), 2) == 6
+
+
+@pytest.mark.parametrize("models", [",", " , ,"])
+def test_a_list_that_names_nothing_is_no_server(models: str) -> None:
+    with pytest.raises(ConfigError, match="no bundle to serve"):
+        serving(models)
