@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoTokenizer
+from huggingface_hub import snapshot_download
+from transformers import AutoConfig, AutoModel, AutoTokenizer
 
+from exporters import heads, weights
+from exporters.errors import ExportError
 from service.bundle import UNNAMED, Part, TokenizerFacts
 from suites import Suite
 
-AUTO = {
-    "text-classification": "AutoModelForSequenceClassification",
-    "pair-classification": "AutoModelForSequenceClassification",
-    "span-pair-classification": "AutoModelForSequenceClassification",
-    "token-classification": "AutoModelForTokenClassification",
-    "question-answering": "AutoModelForQuestionAnswering",
-    "multiple-choice": "AutoModelForMultipleChoice",
+# Families whose head is one of transformers' own: the end of its class names, and what optimum calls the task.
+STOCK = {
+    "text-classification": ("ForSequenceClassification", "text-classification"),
+    "pair-classification": ("ForSequenceClassification", "text-classification"),
+    "span-pair-classification": ("ForSequenceClassification", "text-classification"),
+    "document-classification": ("ForSequenceClassification", "text-classification"),
+    "token-classification": ("ForTokenClassification", "token-classification"),
+    "question-answering": ("ForQuestionAnswering", "question-answering"),
+    "multiple-choice": ("ForMultipleChoice", "multiple-choice"),
+    "cloze": ("ForMultipleChoice", "multiple-choice"),
 }
+# Families without classes of their own.
+UNLABELLED = ("question-answering", "multiple-choice", "cloze")
 # Pieces that a tokenizer uses for the mere start of a word.
 WORD_MARKS = ("▁", "Ġ")
-
-
-class ExportError(Exception):
-    """A checkpoint that cannot become a bundle, with the reason a person can act on."""
 
 
 @dataclass(frozen=True)
@@ -44,30 +50,18 @@ class Checkpoint:
 
 def load(source: str, suite: Suite) -> Checkpoint:
     """Load by local path or hub id. ExportError if a head would be made up or offsets are missing."""
-    if suite.family not in AUTO:
-        raise ExportError(f"no exporter for family {suite.family}")
-    cls = getattr(transformers, AUTO[suite.family])
+    if suite.head is None and suite.family not in STOCK:
+        raise ExportError(f"no exporter for family {suite.family} without a head of its own")
     try:
         config = AutoConfig.from_pretrained(source)
         tokenizer = AutoTokenizer.from_pretrained(source, use_fast=True)
-        model, info = cls.from_pretrained(
-            source,
-            config=config,
-            dtype=torch.float32,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,  # so that they are named below
-            attn_implementation="eager",
-        )
-    except Exception as error:  # what transformers and safetensors raise for a broken folder is of every kind
+    except Exception as error:  # what transformers raises for a broken folder is of every kind
         raise ExportError(f"{source} cannot be loaded: {type(error).__name__}: {error}") from error
     if not tokenizer.is_fast:
         raise ExportError(
             f"{source} has no fast tokenizer, hence no character offsets; convert it to tokenizer.json first"
         )
-    if info["missing_keys"] or info["mismatched_keys"]:
-        lost = sorted(map(str, [*info["missing_keys"], *info["mismatched_keys"]]))
-        raise ExportError(f"{source} was not fine-tuned for {suite.family}: it lacks {', '.join(lost[:5])}")
-    _is_of_family(source, config, suite)
+    model = _stock(source, config, suite) if suite.head is None else _own(source, config, suite, suite.head)
     vocabulary, embedded = len(tokenizer), model.get_input_embeddings().num_embeddings
     if vocabulary > embedded:
         raise ExportError(
@@ -77,10 +71,60 @@ def load(source: str, suite: Suite) -> Checkpoint:
     return Checkpoint(source, model, tokenizer, capacity(model), getattr(config, "type_vocab_size", 0) > 1)
 
 
+def _stock(source: str, config: Any, suite: Suite) -> Any:
+    """A model whose head is one of transformers' own."""
+    cls = getattr(transformers, f"AutoModel{STOCK[suite.family][0]}")
+    try:
+        model, info = cls.from_pretrained(
+            source,
+            config=config,
+            dtype=torch.float32,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # so that they are named below
+            attn_implementation="eager",
+        )
+    except Exception as error:  # as above, and what safetensors raises
+        raise ExportError(f"{source} cannot be loaded: {type(error).__name__}: {error}") from error
+    if info["missing_keys"] or info["mismatched_keys"]:
+        lost = sorted(map(str, [*info["missing_keys"], *info["mismatched_keys"]]))
+        raise ExportError(f"{source} was not fine-tuned for {suite.family}: it lacks {', '.join(lost[:5])}")
+    _is_of_family(source, config, suite)
+    return model
+
+
+def _own(source: str, config: Any, suite: Suite, about: dict[str, Any]) -> heads.Model:
+    """A model whose head is one of ours, from its encoder's configuration and its tensors."""
+    known = heads.heads()
+    if about["type"] not in known:
+        raise ExportError(f"no head {about['type']!r}; there are {', '.join(sorted(known))}")
+    sizes = {k: v for k, v in about.items() if k != "type"}
+    folder = Path(source) if Path(source).is_dir() else Path(snapshot_download(source))
+    with torch.random.fork_rng(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of modules that are about to be filled
+        trunk = AutoModel.from_config(config, attn_implementation="eager", dtype=torch.float32)
+        try:
+            head = known[about["type"]](config, suite.labels, **sizes)
+        except (TypeError, ValueError) as error:
+            raise ExportError(f"{suite.name}: head {about}: {error}") from error
+    model = heads.Model(trunk, head)
+    weights.fill(model, about["type"], weights.read(folder), source)
+    return model
+
+
+def simplified() -> dict[str, str]:
+    """Every Traditional Chinese character that has one Simplified form, and that form."""
+    from opencc import OpenCC
+
+    convert = OpenCC("t2s").convert
+    blocks = (range(0x3400, 0xA000), range(0xF900, 0xFB00), range(0x20000, 0x2FA20))
+    pairs = ((c, convert(c)) for block in blocks for c in map(chr, block))
+    return {c: simple for c, simple in pairs if simple != c and len(simple) == 1}
+
+
 def _is_of_family(source: str, config: Any, suite: Suite) -> None:
     """Heads of different families may have the same tensors; the checkpoint says what it was trained as."""
     trained = config.architectures or []
-    head = AUTO[suite.family].removeprefix("AutoModel")
+    head = STOCK[suite.family][0]
     if trained and not any(name.endswith(head) for name in trained):
         raise ExportError(f"{source} was not fine-tuned for {suite.family}: it is {', '.join(trained)}, not ...{head}")
 
@@ -101,14 +145,16 @@ def labels(checkpoint: Checkpoint, suite: Suite, declared: list[str] | None) -> 
     the caller to declare them: published class orders of one task differ, so that none can be assumed.
     """
     config = checkpoint.model.config
-    if suite.family in ("question-answering", "multiple-choice"):
+    if suite.family in UNLABELLED:
         return []
-    count = int(config.num_labels)
+    count = int(config.num_labels) if suite.head is None else len(suite.labels)
     if suite.decoder.get("output") == "regression":
         if count != 1:
             raise ExportError(f"{suite.name} is a regression, the checkpoint has {count} outputs")
         return []
-    own = [str(config.id2label.get(i, f"LABEL_{i}")) for i in range(count)]
+    # An encoder's configuration that knows nothing of its head has two classes by default.
+    named = config.id2label if config.num_labels == count else {}
+    own = [str(named.get(i, f"LABEL_{i}")) for i in range(count)]
     chosen = declared or own
     if len(chosen) != count:
         raise ExportError(f"{len(chosen)} labels were declared, the checkpoint has {count} outputs")

@@ -8,26 +8,24 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
-from importlib.metadata import version
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import bentoml
 
 from exporters import checkpoint as checkpoints
-from exporters import graph, verify
-from exporters.checkpoint import ExportError
-from service.bundle import FILE, FORMAT, NAME, Bundle, sha256
+from exporters import graph, manifests, verify
+from exporters.errors import ExportError
+from service.bundle import FILE, NAME, Bundle, sha256
 from service.config import STORE_LABEL
 from service.errors import BundleError
 from service.loading import open_bundle
 from service.session import Device, Session, require_device
-from service.tasks import family
+from service.tasks import FAMILIES, family
+from service.types import Run
 from suites import Suite
-
-TOOLS = ("torch", "transformers", "optimum", "optimum-onnx", "onnx", "onnxruntime", "tokenizers")
 
 
 @dataclass(frozen=True)
@@ -64,93 +62,109 @@ def export(
     require_device(device)
     if precision == "fp16" and device == "cpu":
         raise ExportError("fp16 graphs are fused for CUDA and can only be verified there; add --device cuda")
-    say(f"loading {source}")
-    loaded = checkpoints.load(source, suite)
     with tempfile.TemporaryDirectory(prefix="clueserve-") as temporary:
-        folder, scratch = Path(temporary) / name, Path(temporary) / "scratch"
-        folder.mkdir()
-        scratch.mkdir()
-        say(f"exporting {type(loaded.model).__name__} as {precision}")
-        path = graph.export(loaded.model, suite.family, precision, folder, scratch)
-        pad = int(loaded.tokenizer.pad_token_id)
-        session = Session(path, pads={"input_ids": pad}, row_isolated=precision == "int8", device=device)
-        manifest = _manifest(loaded, suite, name, precision, session, declared_labels)
-        (folder / "tokenizer.json").write_text(_tokenizer(loaded, suite), encoding="utf-8")
-        files = {p.name: sha256(p) for p in sorted(folder.iterdir())}
-        _write(folder, manifest | {"files": files, "golden": [{"item": {}, "answer": {}}]})
-
-        limit = manifest["max_length"]
-        say(f"comparing with torch: batches {verify.BATCHES} x lengths {verify.lengths(limit)}")
-        embedded = loaded.model.get_input_embeddings().num_embeddings
-        shapes, delta, largest = verify.parity(loaded.model, session, limit, embedded, pad, precision)
-
-        say("comparing decoded answers")
-        bundle = Bundle(folder)
-        task = family(bundle)(bundle)
-        items = [_concise(e, task.Input.model_fields) for e in suite.examples]
-        reference = verify.torch_run(loaded.model, task.outputs, list(session.inputs))
-        golden = verify.answers(task, reference, items)
-        score_delta = verify.compare(golden, verify.answers(task, session.run, items), precision)
-        found = verify.Parity(shapes, delta, largest, score_delta)
-        manifest["provenance"]["parity"] = found.as_dict()
-        records = [{"item": i, "answer": a} for i, a in zip(items, golden, strict=True)]
-        _write(folder, manifest | {"files": files, "golden": records})
-
+        folder = Path(temporary) / name
+        found = _Builder(precision, device, declared_labels, say).build(source, suite, name, folder).parity
         say("loading the bundle as the server does")
         open_bundle(Bundle(folder), device)
-        size = sum(p.stat().st_size for p in folder.iterdir())
+        size = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
         place = _place(folder, name, out, {"family": suite.family, "suite": suite.name, **(store_labels or {})})
     return Exported(name, place, suite.family, found, size, perf_counter() - start)
 
 
-def _manifest(
-    loaded: checkpoints.Checkpoint,
-    suite: Suite,
-    name: str,
-    precision: str,
-    session: Session,
-    declared: list[str] | None,
-) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "name": name,
-        "family": suite.family,
-        "suite": suite.name,
-        "language": suite.language,
-        "labels": checkpoints.labels(loaded, suite, suite.labels if declared == ["suite"] else declared),
-        "label_names": suite.label_names,
-        "template": [p.model_dump(exclude_defaults=True) for p in checkpoints.template(loaded, suite)],
-        "max_length": min(suite.max_length, loaded.capacity),
-        "truncation": suite.truncation,
-        "normalization": suite.normalization.model_dump(),
-        "decoder": suite.decoder,
-        "tokenizer": checkpoints.tokenizer_facts(loaded.tokenizer).model_dump(),
-        "graph": {
-            "file": graph.FILE,
-            "precision": precision,
-            "opset": graph.OPSET,
-            "inputs": {k: list(v) for k, v in session.inputs.items()},
-            "outputs": {k: list(v) for k, v in session.outputs.items()},
-            "pads": {"input_ids": int(loaded.tokenizer.pad_token_id)},
-            "row_isolated": precision == "int8",
-        },
-        "tolerance": verify.TOLERANCES[precision],
-        "scores": [s.model_dump() for s in suite.scores],
-        "provenance": {
-            "checkpoint": Path(loaded.source).name if Path(loaded.source).is_dir() else loaded.source,
-            "architecture": type(loaded.model).__name__,
-            "tools": {tool: version(tool) for tool in TOOLS},
-        },
-    }
+class _Built(NamedTuple):
+    """A bundle that lies in its folder: what its comparison with torch found, and the trained model as a `Run`."""
+
+    parity: verify.Parity
+    reference: Run
 
 
-def _tokenizer(loaded: checkpoints.Checkpoint, suite: Suite) -> str:
-    markers = (
-        {m for pair in suite.decoder.get("markers", {}).values() for m in pair}
-        if suite.decoder.get("marker_tokens")
-        else set()
-    )
-    return checkpoints.tokenizer_json(loaded.tokenizer, markers)
+@dataclass(frozen=True)
+class _Builder:
+    """Writes bundles, each compared with the model it was made from."""
+
+    precision: graph.Precision
+    device: Device
+    declared: list[str] | None
+    say: Callable[[str], None]
+
+    def build(self, source: str, suite: Suite, name: str, folder: Path) -> _Built:
+        folder.mkdir()
+        if suite.family not in FAMILIES:
+            raise ExportError(f"{suite.name}: there is no family {suite.family!r}")
+        for asset in suite.assets:
+            if not (Path(source) / asset).is_file():
+                raise ExportError(f"{source} lacks {asset}, which {suite.name} needs")
+            shutil.copyfile(Path(source) / asset, folder / asset)
+        return self._pipeline(source, suite, name, folder) if suite.stages else self._one(source, suite, name, folder)
+
+    def _pipeline(self, source: str, suite: Suite, name: str, folder: Path) -> _Built:
+        built = {s: self.build(f"{source}/{s}", part, s, folder / s) for s, part in suite.stages.items()}
+        first = Bundle(folder / next(iter(built))).manifest
+        manifest = manifests.of_suite(suite, name) | {
+            "labels": suite.labels,
+            "max_length": first.max_length,
+            "stages": list(built),
+            "tolerance": verify.TOLERANCES[self.precision],
+        }
+        runs = {s: _run(Bundle(folder / s), self.device) for s in built}
+        reference = verify.chained({s: b.reference for s, b in built.items()})
+        parity = verify.Parity(
+            sum(b.parity.shapes for b in built.values()),
+            max(b.parity.logit_delta for b in built.values()),
+            max(b.parity.largest_logit for b in built.values()),
+            0.0,
+        )
+        return self._answers(suite, folder, manifest, reference, verify.chained(runs), parity)
+
+    def _one(self, source: str, suite: Suite, name: str, folder: Path) -> _Built:
+        self.say(f"loading {source}")
+        loaded = checkpoints.load(source, suite)
+        labels = checkpoints.labels(loaded, suite, suite.labels if self.declared == ["suite"] else self.declared)
+        self.say(f"exporting {type(loaded.model).__name__} as {self.precision}")
+        with tempfile.TemporaryDirectory(prefix="clueserve-graph-") as scratch:
+            path = graph.export(loaded, suite.family, self.precision, folder, Path(scratch))
+        session = self._session(path, loaded)
+        manifest = (
+            manifests.of_suite(suite, name)
+            | manifests.of_checkpoint(loaded, suite, self.precision, session)
+            | {"labels": labels}
+        )
+        (folder / "tokenizer.json").write_text(manifests.tokenizer(loaded, suite), encoding="utf-8")
+        limit = manifest["max_length"]
+        self.say(f"comparing with torch: batches {verify.BATCHES} x lengths {verify.lengths(limit)}")
+        embedded = loaded.model.get_input_embeddings().num_embeddings
+        pad = int(loaded.tokenizer.pad_token_id)
+        found = verify.parity(loaded.model, session, limit, embedded, pad, self.precision)
+        reference = verify.torch_run(loaded.model, list(session.outputs), list(session.inputs))
+        return self._answers(suite, folder, manifest, reference, session.run, verify.Parity(*found, 0.0))
+
+    def _session(self, path: Path, loaded: checkpoints.Checkpoint) -> Session:
+        pads = {"input_ids": int(loaded.tokenizer.pad_token_id)}
+        return Session(path, pads=pads, row_isolated=self.precision == "int8", device=self.device)
+
+    def _answers(
+        self, suite: Suite, folder: Path, manifest: dict[str, Any], reference: Run, run: Run, parity: verify.Parity
+    ) -> _Built:
+        """Compare the answers to the suite's examples, and write the manifest with them as golden records."""
+        self.say(f"{manifest['name']}: comparing decoded answers")
+        files = {p.name: sha256(p) for p in sorted(folder.iterdir()) if p.is_file()}
+        _write(folder, manifest | {"files": files, "golden": [{"item": {}, "answer": {}}]})
+        bundle = Bundle(folder)
+        task = family(bundle)(bundle)
+        items = [_concise(e, task.Input.model_fields) for e in suite.examples]
+        golden = verify.answers(task, reference, items)
+        delta = verify.compare(golden, verify.answers(task, run, items), self.precision)
+        found = replace(parity, score_delta=delta)
+        manifest["provenance"]["parity"] = found.as_dict()
+        records = [{"item": i, "answer": a} for i, a in zip(items, golden, strict=True)]
+        _write(folder, manifest | {"files": files, "golden": records})
+        return _Built(found, reference)
+
+
+def _run(bundle: Bundle, device: Device) -> Run:
+    g = bundle.graph
+    return Session(bundle.graph_path, pads=g.pads, row_isolated=g.row_isolated, device=device).run
 
 
 def _concise(example: dict[str, Any], fields: Any) -> dict[str, Any]:

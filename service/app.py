@@ -89,7 +89,8 @@ def pages(server: Server) -> Starlette:
     document = openapi.document(FAMILIES, manifests, __version__)
 
     def entries() -> list[dict[str, Any]]:
-        return [openapi.describe(n, r.task if (r := server.runners.get(n)) else None, m) for n, m in manifests.items()]
+        bundles = server.bundles.items()
+        return [openapi.describe(n, r.task if (r := server.runners.get(n)) else None, b) for n, b in bundles]
 
     async def models(_: Request) -> Response:
         return json_response({"models": entries()})

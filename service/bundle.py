@@ -98,13 +98,14 @@ class Manifest(Strict):
     language: str
     labels: list[str]
     label_names: dict[str, str] = {}
-    template: list[Part]
+    template: list[Part] = []
     max_length: Annotated[int, Field(gt=2)]
     truncation: Literal["right", "left", "longest_first"]
     normalization: Normalization
     decoder: dict[str, Any]
-    tokenizer: TokenizerFacts
-    graph: Graph
+    tokenizer: TokenizerFacts | None = None
+    graph: Graph | None = None
+    stages: Annotated[list[str], Field(description="sub-folders, each a bundle: a pipeline has no graph itself")] = []
     golden: Annotated[list[Golden], Field(min_length=1)]
     tolerance: float = Field(description="largest difference of a score from its golden record")
     scores: list[Score]
@@ -118,6 +119,12 @@ class Manifest(Strict):
             raise ValueError(f"labels without names: {', '.join(unnamed)}; a class order cannot be guessed")
         if len(set(self.labels)) != len(self.labels):
             raise ValueError("labels must be unique")
+        if self.stages:
+            if self.graph or self.tokenizer or self.template:
+                raise ValueError("a pipeline leaves graph, tokenizer and template to its stages")
+            return self
+        if self.graph is None or self.tokenizer is None:
+            raise ValueError("graph and tokenizer, or else stages, are missing")
         for file in (self.graph.file, self.tokenizer.file):
             if file not in self.files:
                 raise ValueError(f"{file} is not listed under files")
@@ -141,18 +148,51 @@ class Bundle:
         except ValidationError as error:
             problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or FILE}: {e['msg']}" for e in error.errors())
             raise BundleError(f"{path}: {problems}") from None
+        if any(not re.fullmatch(NAME, stage) for stage in self.manifest.stages):
+            raise BundleError(f"{path}: a stage is a folder beside {FILE}")
+        self.stages = {stage: Bundle(folder / stage) for stage in self.manifest.stages}
+
+    @property
+    def graph(self) -> Graph:
+        if self.manifest.graph is None:
+            raise BundleError(f"{self.folder} is a pipeline: its graphs are those of {', '.join(self.stages)}")
+        return self.manifest.graph
+
+    @property
+    def tokenizer(self) -> TokenizerFacts:
+        if self.manifest.tokenizer is None:
+            raise BundleError(
+                f"{self.folder} is a pipeline of {', '.join(self.stages)}: it has no tokenizer of its own"
+            )
+        return self.manifest.tokenizer
+
+    @property
+    def graphs(self) -> list[Graph]:
+        """Its own graph, or those of its stages."""
+        return [g for stage in self.stages.values() for g in stage.graphs] or [self.graph]
+
+    @property
+    def precision(self) -> str:
+        return "/".join(dict.fromkeys(graph.precision for graph in self.graphs))
 
     @property
     def graph_path(self) -> Path:
-        return self.folder / self.manifest.graph.file
+        return self.folder / self.graph.file
 
     @property
     def tokenizer_path(self) -> Path:
-        return self.folder / self.manifest.tokenizer.file
+        return self.folder / self.tokenizer.file
+
+    def asset(self, name: str) -> Path:
+        """A further file of the bundle; BundleError if the manifest does not list it."""
+        if name not in self.manifest.files:
+            raise BundleError(f"{self.folder}: {name} is not listed under files in {FILE}")
+        return self.folder / name
 
     def verify(self) -> None:
         """Every file that the manifest names is there and is the one that was exported, and there are no others."""
-        strange = {p.name for p in self.folder.iterdir()} - self.manifest.files.keys() - {FILE, STORE_FILE}
+        known = self.manifest.files.keys() | self.stages.keys() | {FILE, STORE_FILE}
+        strange = {p.name for p in self.folder.iterdir()} - known
         if strange:
             raise BundleError(f"{self.folder}: {', '.join(sorted(strange))} is not listed in {FILE}")
         for name, expected in self.manifest.files.items():
@@ -161,6 +201,8 @@ class Bundle:
                 raise BundleError(f"{self.folder}: {name} is listed in {FILE} but missing")
             if sha256(path) != expected:
                 raise BundleError(f"{self.folder}: {name} is not the file that was exported (sha256 differs)")
+        for stage in self.stages.values():
+            stage.verify()
 
 
 def sha256(path: Path) -> str:

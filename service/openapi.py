@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from service.bundle import Manifest
+from service.bundle import Bundle, Manifest
 from service.tasks.base import Task
 
 ERRORS = {
@@ -36,8 +36,9 @@ ERROR: dict[str, Any] = {
 }
 
 
-def describe(name: str, task: Task | None, manifest: Manifest) -> dict[str, Any]:
+def describe(name: str, task: Task | None, bundle: Bundle) -> dict[str, Any]:
     """One entry of `GET /v1/models`."""
+    manifest = bundle.manifest
     return {
         "name": name,
         "ready": task is not None,
@@ -48,8 +49,9 @@ def describe(name: str, task: Task | None, manifest: Manifest) -> dict[str, Any]
         "labels": manifest.labels,
         "label_names": manifest.label_names,
         "max_length": manifest.max_length,
-        "precision": manifest.graph.precision,
-        "row_isolated": manifest.graph.row_isolated,
+        "precision": bundle.precision,
+        "row_isolated": any(graph.row_isolated for graph in bundle.graphs),
+        "stages": {stage: part.manifest.family for stage, part in bundle.stages.items()},
         "scores": [score.model_dump() for score in manifest.scores],
         "example": manifest.golden[0].item,
     }

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from service.errors import DeadlineExceeded, InternalError, ServiceError, without_message
 from service.pool import Job, Pool
-from service.session import Cost, Session
+from service.session import Chain, Cost, Session
 from service.tasks.base import Task
 from service.types import Answer, Timing
 
@@ -25,6 +25,8 @@ log = logging.getLogger("bentoml.clueserve")
 
 # How much of an estimate the latest take replaces.
 RATE = 0.1
+# A pipeline's later stages may be a hundred rows for one of the first.
+MOST_DRIFT = 100.0
 
 
 class Result(NamedTuple):
@@ -36,7 +38,7 @@ class Runner:
     """One loaded bundle. `submit` from an event loop; the pool's threads call `take` and `process`."""
 
     def __init__(
-        self, task: Task, session: Session, pool: Pool, on_depth: Callable[[int], None] = lambda _: None
+        self, task: Task, session: Session | Chain, pool: Pool, on_depth: Callable[[int], None] = lambda _: None
     ) -> None:
         self.task = task
         self.session = session
@@ -131,4 +133,4 @@ class Runner:
         if weight := sum(j.weight for j in whole):
             self._density += RATE * (sum(j.timing.tokens for j in whole) / weight - self._density)
         if predicted := sum(self._alone(j.timing.tokens) for j in jobs if j.timing.tokens):
-            self._drift += RATE * (min(10.0, max(0.1, seconds / predicted)) - self._drift)
+            self._drift += RATE * (min(MOST_DRIFT, max(1 / MOST_DRIFT, seconds / predicted)) - self._drift)

@@ -67,7 +67,7 @@ class Server:
             self.failures[name] = str(error)
             return
         self.runners[name] = Runner(task, session, self.pool, self.telemetry.depth(name))
-        self.telemetry.ready(name, bundle.manifest, self.settings.device)
+        self.telemetry.ready(name, bundle, self.settings.device)
 
     def ready(self) -> None:
         """Returns if every bundle passed its golden records; NotReady says which did not."""

@@ -206,3 +206,18 @@ class Session:
             name: np.ones([sizes.get(a, 1) if isinstance(a, str) else a for a in axes], dtype=self._dtypes[name])
             for name, axes in self.inputs.items()
         }
+
+
+class Chain:
+    """The graphs of a pipeline, by stage."""
+
+    def __init__(self, sessions: Mapping[str, Session]) -> None:
+        self.sessions = sessions
+
+    @property
+    def cost(self) -> Cost:
+        """That of the first stage: how much work the others get depends on what it finds."""
+        return next(iter(self.sessions.values())).cost
+
+    def run(self, rows: Sequence[Row], *, stage: str) -> list[Outputs]:
+        return self.sessions[stage].run(rows)

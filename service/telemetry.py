@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from service.bundle import Manifest
+from service.bundle import Bundle
 from service.types import Timing
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -69,8 +69,9 @@ class Telemetry:
 
         return observe
 
-    def ready(self, bundle: str, manifest: Manifest, device: str) -> None:
-        self._info.labels(bundle, manifest.family, manifest.suite, manifest.graph.precision, device).set(1)
+    def ready(self, name: str, bundle: Bundle, device: str) -> None:
+        manifest = bundle.manifest
+        self._info.labels(name, manifest.family, manifest.suite, bundle.precision, device).set(1)
 
 
 def exposition() -> tuple[bytes, str]:

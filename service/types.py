@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,8 @@ Row = dict[str, Array]
 Outputs = dict[str, Array]
 """What the graph answered for one row: output name -> array without the batch axis, padding trimmed."""
 
-Run = Callable[[Sequence[Row]], list[Outputs]]
-"""Rows in, one `Outputs` a row out, in order."""
+Run = Callable[..., list[Outputs]]
+"""`run(rows)`: rows in, one `Outputs` a row out, in order; `run(rows, stage="...")` where there are several graphs."""
 
 Answer = dict[str, Any]
 """A JSON-ready answer: plain str, int, float, bool, None, list and dict only."""

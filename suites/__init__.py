@@ -13,19 +13,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 
 __all__ = ["InvalidSuite", "Normalization", "Published", "Score", "Suite", "UnknownSuite", "load", "names"]
 
 ROOT = Path(__file__).parent
-Family = Literal[
-    "text-classification",
-    "pair-classification",
-    "span-pair-classification",
-    "token-classification",
-    "question-answering",
-    "multiple-choice",
-]
 Character = Annotated[str, StringConstraints(min_length=1, max_length=1)]
 
 
@@ -54,6 +46,7 @@ class Normalization(_Strict):
 
     form: Literal["nfc", "nfkc", "none"] = "nfc"
     lowercase: bool = False
+    simplify: bool = Field(False, description="Traditional Chinese characters become Simplified ones, one for one")
     replace: dict[Character, Character] = {}
 
 
@@ -76,23 +69,42 @@ class Score(_Strict):
 
 
 class Suite(_Strict):
-    """One task. `labels` is in id order; `decoder` is checked by the family that reads it."""
+    """One task. `labels` is in id order; `decoder` is checked by the family that reads it.
+
+    `head` names a head that transformers lacks, with its sizes. A pipeline has `stages`, by name the suite of each, and
+    neither template nor limits of its own. `assets` are files of the checkpoint that the bundle takes over.
+    `reader` names the suite whose official file format holds the task's data.
+    """
 
     name: str
     title: str
     language: Literal["ko", "zh", "zh-Hant", "en"]
-    family: Family
+    family: str
     labels: list[str]
     label_names: dict[str, str] = {}
-    template: str
-    max_length: int = Field(gt=0)
-    truncation: Literal["right", "left", "longest_first"]
+    template: str = ""
+    max_length: int | None = Field(None, gt=0)
+    truncation: Literal["right", "left", "longest_first"] = "right"
     normalization: Normalization = Normalization()
+    head: dict[str, Any] | None = None
+    stages: dict[str, Suite] = {}
+    assets: list[str] = []
     decoder: dict[str, Any]
+    reader: str = ""
     metrics: list[str] = Field(min_length=1)
     published: list[Published] = []
     scores: list[Score] = []
     examples: list[dict[str, Any]] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Suite:
+        if self.stages and (self.head or self.template):
+            raise ValueError("a pipeline leaves head and template to its stages")
+        if not self.stages and not (self.template and self.max_length):
+            raise ValueError("template and max_length are missing")
+        if self.head is not None and "type" not in self.head:
+            raise ValueError("head has no type")
+        return self
 
     @field_validator("labels")
     @classmethod
@@ -135,4 +147,6 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise InvalidSuite(f"{path}: not a mapping")
     base = data.pop("include", None)
-    return data if base is None else {**_read(_packaged(base)), **data}
+    stages = {name: load(ref).model_dump() for name, ref in data.pop("stages", {}).items()}
+    own = {**data, "stages": stages} if stages else data
+    return own if base is None else {**_read(_packaged(base)), **own}

@@ -15,10 +15,12 @@ from typing import Any
 
 import torch
 import transformers
+from safetensors.torch import save_file
 from tiny_tokenizers import albert_style, bert_style, klue_style, modernbert, roberta, xlm_roberta
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 import suites
+from exporters.heads import Model, heads
 from suites import Suite
 
 POSITIONS = 64
@@ -62,20 +64,36 @@ class Architecture:
 
 def tiny_suite(name: str, **changes: Any) -> Suite:
     """A packaged suite with windows that advance within 62 tokens; `changes` replace further fields."""
-    suite = suites.load(name)
+    return _cut(suites.load(name)).model_copy(update=changes)
+
+
+def _cut(suite: Suite) -> Suite:
     decoder = dict(suite.decoder)
-    if suite.family == "token-classification":
-        decoder["stride"] = 16
-    elif suite.family == "question-answering":
+    if suite.family == "question-answering":
         decoder |= {"max_question_tokens": 16, "max_answer_tokens": 12}
         decoder["stride" if decoder.get("doc_stride") is None else "doc_stride"] = 8
-    return suite.model_copy(update={"decoder": decoder} | changes)
+    elif "stride" in decoder:
+        decoder["stride"] = 16
+    stages = {name: _cut(stage) for name, stage in suite.stages.items()}
+    return suite.model_copy(update={"decoder": decoder, "stages": stages})
 
 
 def checkpoint(architecture: str, suite: Suite, folder: Path, *, seed: int = 0, **config: Any) -> Path:
-    """Write a fine-tuned checkpoint for `suite`: configuration, weights, tokenizer. Returns `folder`."""
+    """Write a fine-tuned checkpoint for `suite`: configuration, weights, tokenizer. Returns `folder`.
+
+    That of a pipeline is a folder with a checkpoint for each stage.
+    """
+    for stage, part in suite.stages.items():
+        checkpoint(architecture, part, folder / stage, seed=seed, **config)
+    if suite.stages:
+        return folder
     tokenizer = tokenizer_for(architecture, suite)
-    model_for(architecture, suite, len(tokenizer), seed=seed, **config).save_pretrained(folder)
+    if suite.head is None:
+        model_for(architecture, suite, len(tokenizer), seed=seed, **config).save_pretrained(folder)
+    else:
+        model = own_model_for(architecture, suite, tokenizer, seed=seed, **config)
+        model.config.save_pretrained(folder)
+        save_file(model.state_dict(), folder / "model.safetensors")
     tokenizer.save_pretrained(folder)
     return folder
 
@@ -93,6 +111,21 @@ def tokenizer_for(architecture: str, suite: Suite) -> PreTrainedTokenizerFast:
 def model_for(architecture: str, suite: Suite, vocabulary: int, *, seed: int = 0, **config: Any) -> PreTrainedModel:
     """A seeded random model with the suite's head and labels; `config` overrides anything."""
     return _model(architecture, HEADS[suite.family], {"vocab_size": vocabulary} | _head(suite) | config, seed)
+
+
+def own_model_for(
+    architecture: str, suite: Suite, tokenizer: PreTrainedTokenizerFast, *, seed: int = 0, **config: Any
+) -> Model:
+    """A seeded random encoder with a head that transformers lacks, wide enough that its answers are not all alike."""
+    assert suite.head is not None
+    trunk = _model(architecture, "Model", {"vocab_size": len(tokenizer)} | _head(suite) | config, seed)
+    sizes = {name: value for name, value in suite.head.items() if name != "type"}
+    head = heads()[suite.head["type"]](trunk.config, suite.labels, **sizes)
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(seed)
+        for parameter in head.parameters():
+            parameter.normal_(std=0.3)
+    return Model(trunk, head).eval()
 
 
 def headless(architecture: str, suite: Suite, folder: Path) -> Path:

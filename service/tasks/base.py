@@ -56,14 +56,14 @@ class Encoded:
 
 
 class Task(ABC):
-    """One bundle's head. A subclass names its `family`, its request and answer models and its decoder parameters."""
+    """What one bundle does. A subclass names its `family`, its request and answer models, its decoder parameters."""
 
     family: ClassVar[str]
+    staged: ClassVar[bool] = False
+    """Whether it is for bundles that are pipelines of others; a family may have a class of either kind."""
     Input: ClassVar[type[Item]]
     Output: ClassVar[type[BaseModel]]
     Params: ClassVar[type[Strict]]
-    outputs: ClassVar[tuple[str, ...]]
-    """Graph outputs that `decode` reads."""
     text_fields: ClassVar[tuple[str, ...]] = ("text",)
 
     def __init__(self, bundle: Bundle) -> None:
@@ -73,18 +73,6 @@ class Task(ABC):
         except ValidationError as error:
             problems = "; ".join(f"decoder.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
             raise BundleError(f"{bundle.folder}: {problems}") from None
-        missing = [name for name in self.outputs if name not in self.manifest.graph.outputs]
-        if missing:
-            raise BundleError(f"{bundle.folder}: family {self.family} reads graph outputs {missing}, which it lacks")
-        self.encoder = Encoder(bundle)
-
-    @abstractmethod
-    def encode(self, item: Any) -> Encoded:
-        """Rows of one item. InvalidItem if it holds nothing to read, or overflows and the caller wanted an error."""
-
-    @abstractmethod
-    def decode(self, item: Any, encoded: Encoded, outputs: Sequence[Outputs]) -> Answer:
-        """The answer of one item from the outputs of its own rows."""
 
     def texts(self, item: Any) -> Iterator[tuple[str, str]]:
         """Every text of an item for the model, with its path in the request."""
@@ -111,8 +99,33 @@ class Task(ABC):
         """Most tokens that will be read of an item, however long it is."""
         return math.inf if getattr(item, "on_overflow", None) == "window" else self.manifest.max_length
 
+    @abstractmethod
     def predict(self, items: Sequence[Any], run: Run, timings: Sequence[Timing]) -> list[Answer | Exception]:
         """Answer items together; an item's own fault is returned in its place and touches nobody else."""
+
+
+class Head(Task):
+    """A task of one graph: rows out, outputs in."""
+
+    outputs: ClassVar[tuple[str, ...]]
+    """Graph outputs that `decode` reads."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        super().__init__(bundle)
+        missing = [name for name in self.outputs if name not in bundle.graph.outputs]
+        if missing:
+            raise BundleError(f"{bundle.folder}: family {self.family} reads graph outputs {missing}, which it lacks")
+        self.encoder = Encoder(bundle)
+
+    @abstractmethod
+    def encode(self, item: Any) -> Encoded:
+        """Rows of one item. InvalidItem if it holds nothing to read, or overflows and the caller wanted an error."""
+
+    @abstractmethod
+    def decode(self, item: Any, encoded: Encoded, outputs: Sequence[Outputs]) -> Answer:
+        """The answer of one item from the outputs of its own rows."""
+
+    def predict(self, items: Sequence[Any], run: Run, timings: Sequence[Timing]) -> list[Answer | Exception]:
         results: list[Answer | Exception] = [RuntimeError("not answered")] * len(items)
         encoded: dict[int, Encoded] = {}
         rows: list[Row] = []

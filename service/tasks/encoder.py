@@ -37,7 +37,7 @@ class Encoder:
 
     def __init__(self, bundle: Bundle) -> None:
         m = bundle.manifest
-        facts = m.tokenizer
+        facts = bundle.tokenizer
         self.template: list[Part] = m.template
         self.fields = [part.field for part in m.template if part.field is not None]
         self.fixed = sum(part.id is not None for part in m.template)
@@ -45,7 +45,7 @@ class Encoder:
         self._truncation = m.truncation
         self._normalization = m.normalization
         self._replace = {ord(k): v for k, v in m.normalization.replace.items()}
-        self._inputs = set(m.graph.inputs)
+        self._inputs = set(bundle.graph.inputs)
         self._special = frozenset(facts.special_ids)
         self._unk = facts.unk_id
         self.word_mark_id = facts.word_mark_id

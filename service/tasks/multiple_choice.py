@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from service.bundle import Bundle, Strict
 from service.errors import InvalidItem
-from service.tasks.base import Encoded, Item, Overflow, Reading, Task, Text
+from service.tasks.base import Encoded, Head, Item, Overflow, Reading, Text
 from service.tasks.encoder import refuse_overflow
 from service.types import Answer, Outputs, Row, rounded, softmax
 
@@ -41,7 +41,7 @@ class Choice(Reading):
     scores: list[ChoiceScore] = Field(description="every choice, in the request's order; scores sum to 1")
 
 
-class MultipleChoice(Task):
+class MultipleChoice(Head):
     family = "multiple-choice"
     Input = ChoiceItem
     Output = Choice

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from service.bundle import Bundle, Strict
 from service.errors import BundleError
-from service.tasks.base import Encoded, Item, Reading, Task, Text
+from service.tasks.base import Encoded, Head, Item, Reading, Text
 from service.tasks.encoder import Tokens, refuse_overflow
 from service.text import Normalized, Offsets, owners, windows
 from service.types import Answer, Outputs, rounded, softmax
@@ -74,7 +74,7 @@ class _Candidate(NamedTuple):
     last: int
 
 
-class QuestionAnswering(Task):
+class QuestionAnswering(Head):
     family = "question-answering"
     Input = QuestionItem
     Output = QuestionAnswer

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tiny import edit_json, model_for, tiny_suite, tokenizer_for
 
-from exporters.checkpoint import ExportError
+from exporters.errors import ExportError
 from service.bundle import Bundle, Manifest
 from suites import Suite
 

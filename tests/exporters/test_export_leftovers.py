@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny import tiny_suite
 
-from exporters.checkpoint import ExportError
+from exporters.errors import ExportError
 from exporters.export import BundleError
 from service.bundle import Bundle
 from suites import Suite

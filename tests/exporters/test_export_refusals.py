@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tiny import edit_json, headless, tiny_suite
 
-from exporters.checkpoint import ExportError
+from exporters.errors import ExportError
 from exporters.export import export
 from service.errors import BundleError, ConfigError
 

@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper
 from tiny import model_for, tiny_suite, tokenizer_for
 
 from exporters import verify
-from exporters.checkpoint import ExportError
+from exporters.errors import ExportError
 from service.bundle import Bundle
 from service.session import Session
 

@@ -21,8 +21,13 @@ SUITES = ["klue/ynat", "klue/nli", "klue/sts", "klue/re", "klue/ner", "klue/mrc"
 
 
 @pytest.fixture(scope="module")
-def manifests(bundle_of: Callable[[str], Path]) -> dict[str, Manifest]:
-    return {suite.replace("/", "-"): Bundle(bundle_of(suite)).manifest for suite in SUITES}
+def bundles_by_name(bundle_of: Callable[[str], Path]) -> dict[str, Bundle]:
+    return {suite.replace("/", "-"): Bundle(bundle_of(suite)) for suite in SUITES}
+
+
+@pytest.fixture(scope="module")
+def manifests(bundles_by_name: dict[str, Bundle]) -> dict[str, Manifest]:
+    return {name: bundle.manifest for name, bundle in bundles_by_name.items()}
 
 
 @pytest.fixture(scope="module")
@@ -113,20 +118,21 @@ def entry(**changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def test_an_entry_tells_what_a_client_needs(manifests: dict[str, Manifest], loaded: Callable[[str], Any]) -> None:
-    manifest = manifests["klue-ynat"]
-    told = describe("news", None, manifest)
+def test_an_entry_tells_what_a_client_needs(bundles_by_name: dict[str, Bundle], loaded: Callable[[str], Any]) -> None:
+    bundle = bundles_by_name["klue-ynat"]
+    manifest = bundle.manifest
+    told = describe("news", None, bundle)
     assert (told["name"], told["endpoint"], told["ready"]) == ("news", "/news", False)
     assert told["labels"] == manifest.labels
     assert told["example"] == manifest.golden[0].item
-    assert describe("news", loaded("klue/ynat").task, manifest) == told | {"ready": True}
+    assert describe("news", loaded("klue/ynat").task, bundle) == told | {"ready": True}
 
 
-def test_the_page_lists_every_endpoint_and_what_is_not_ready(manifests: dict[str, Manifest]) -> None:
-    entries = [describe(name, None, manifest) for name, manifest in manifests.items()]
+def test_the_page_lists_every_endpoint_and_what_is_not_ready(bundles_by_name: dict[str, Bundle]) -> None:
+    entries = [describe(name, None, bundle) for name, bundle in bundles_by_name.items()]
     entries[0]["ready"] = True
     shown = page(entries, "localhost:3000")
-    assert re.findall(r"<code>POST (\S+)</code>", shown) == [f"/{name}" for name in manifests]
+    assert re.findall(r"<code>POST (\S+)</code>", shown) == [f"/{name}" for name in bundles_by_name]
     assert f"{len(SUITES)} models" in shown
     assert (shown.count(">yes<"), shown.count(">not yet<")) == (1, len(SUITES) - 1)
 
