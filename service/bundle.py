@@ -162,7 +162,7 @@ class Bundle:
     def tokenizer(self) -> TokenizerFacts:
         if self.manifest.tokenizer is None:
             raise BundleError(
-                f"{self.folder} is a pipeline of {', '.join(self.stages)}: it has no tokenizer of its own"
+                f"{self.folder} is a pipeline: its tokenizers are those of {', '.join(self.stages)}"
             )
         return self.manifest.tokenizer
 
