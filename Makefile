@@ -1,5 +1,6 @@
 # make serve   set everything up and serve the demo models on PORT
 # make test    set everything up and run every test
+# make accuracy DATA=folder    score every demo model for which the folder holds its benchmark's data
 PYTHON ?= python3
 VENV ?= .venv
 PORT ?= 3000
@@ -14,13 +15,16 @@ comma := ,
 DEMO := $(shell sed -n 's/^  - //p' demo/demo.yaml)
 MODELS ?= $(subst $(empty) $(empty),$(comma),$(addsuffix :latest,$(DEMO)))
 
-.PHONY: serve test check bundles install format lock clean
+.PHONY: serve test accuracy check bundles install format lock clean
 
 serve: bundles
 	NLU_MODELS=$${NLU_MODELS:-$(MODELS)} $(BIN)/bentoml serve service.app:NLU --host $(HOST) --port $(PORT) --timeout-keep-alive 75
 
 test: check bundles
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+
+accuracy: bundles
+	$(BIN)/python -m benchmarks accuracy --all --data-dir $(DATA)
 
 check: install
 	$(BIN)/ruff format --check .

@@ -15,12 +15,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import resource
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from time import monotonic
@@ -30,6 +28,7 @@ import uvloop
 
 from benchmarks import trace
 from benchmarks.client import Client
+from benchmarks.machine import machine
 from benchmarks.playback import Outcome, one, play, saturate, summarise
 from benchmarks.queue_table import table
 from benchmarks.servers import Contender, Running, serving
@@ -153,19 +152,6 @@ def measure_peak(contender: Contender, name: str, folder: Path, texts: Sequence[
         return uvloop.run(peak())
 
 
-def machine() -> dict[str, Any]:
-    info = Path("/proc/cpuinfo")
-    names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
-    return {
-        "cpu": names[0] if names else platform.machine(),
-        "cpus": sorted(os.sched_getaffinity(0)),
-        "system": platform.platform(),
-        "load_average": os.getloadavg(),
-        "versions": {"python": platform.python_version()}
-        | {name: version(name) for name in ("bentoml", "onnxruntime", "tokenizers", "uvloop")},
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.queue_choice", description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=20.0, help="length of the overload; the rest is in proportion")
@@ -192,7 +178,7 @@ def main() -> None:
     if {field for field, f in family(bundle).Input.model_fields.items() if f.is_required()} != {"text"}:
         parser.error(f"{args.bundle} takes more than one text")
     texts = trace.texts(trace.example_texts(bundle.manifest.language), TEXTS, args.seed)
-    report: dict[str, Any] = {"machine": machine()}
+    report: dict[str, Any] = {"machine": machine("bentoml", "onnxruntime", "tokenizers", "uvloop")}
 
     peak = args.peak or measure_peak(chosen[0], name, bundle.folder, texts, args.seconds)
     rates = {phase: part * peak for phase, part in PARTS.items()}

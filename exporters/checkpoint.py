@@ -62,6 +62,8 @@ def load(source: str, suite: Suite) -> Checkpoint:
             f"{source} has no fast tokenizer, hence no character offsets; convert it to tokenizer.json first"
         )
     model = _stock(source, config, suite) if suite.head is None else _own(source, config, suite, suite.head)
+    if isinstance(model, heads.Model):
+        model.head.prepare(tokenizer)
     vocabulary, embedded = len(tokenizer), model.get_input_embeddings().num_embeddings
     if vocabulary > embedded:
         raise ExportError(
@@ -107,7 +109,7 @@ def _own(source: str, config: Any, suite: Suite, about: dict[str, Any]) -> heads
         except (TypeError, ValueError) as error:
             raise ExportError(f"{suite.name}: head {about}: {error}") from error
     model = heads.Model(trunk, head)
-    weights.fill(model, about["type"], weights.read(folder), source)
+    weights.fill(model, about["type"], folder)
     return model
 
 
@@ -147,6 +149,10 @@ def labels(checkpoint: Checkpoint, suite: Suite, declared: list[str] | None) -> 
     config = checkpoint.model.config
     if suite.family in UNLABELLED:
         return []
+    if isinstance(checkpoint.model, heads.Model) and checkpoint.model.head.reads_labels:
+        if declared not in (None, suite.labels):
+            raise ExportError(f"the names of the labels are part of this model: their order is that of {suite.name}")
+        return suite.labels
     count = int(config.num_labels) if suite.head is None else len(suite.labels)
     if suite.decoder.get("output") == "regression":
         if count != 1:

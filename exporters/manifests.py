@@ -68,4 +68,5 @@ def tokenizer(loaded: checkpoints.Checkpoint, suite: Suite) -> str:
         if suite.decoder.get("marker_tokens")
         else set()
     )
+    markers |= {suite.decoder["blank_token"]} if "blank_token" in suite.decoder else set()
     return checkpoints.tokenizer_json(loaded.tokenizer, markers)

@@ -161,9 +161,7 @@ class Bundle:
     @property
     def tokenizer(self) -> TokenizerFacts:
         if self.manifest.tokenizer is None:
-            raise BundleError(
-                f"{self.folder} is a pipeline: its tokenizers are those of {', '.join(self.stages)}"
-            )
+            raise BundleError(f"{self.folder} is a pipeline: its tokenizers are those of {', '.join(self.stages)}")
         return self.manifest.tokenizer
 
     @property

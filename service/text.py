@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -212,14 +212,23 @@ def _utf8_width(c: str) -> int:
     return 1 if c < "\x80" else 2 if c < "\u0800" else 3 if c <= "\uffff" else 4
 
 
-def windows(length: int, room: int, step: int) -> list[tuple[int, int]]:
-    """Cover `length` tokens with windows of at most `room` that start `step` apart: [(start, end)], at least one."""
+def windows(length: int, room: int, step: int, breaks: Sequence[Sequence[int]] = ()) -> list[tuple[int, int]]:
+    """Cover `length` tokens with windows of at most `room` that start `step` apart: [(start, end)], at least one.
+
+    `breaks` are places where a text parts, best kind first. A window that would be cut ends at the last one of the best
+    kind that does not leave it too short, and the next begins there.
+    """
     if room < 1 or not 0 < step <= room:
         raise ValueError(f"a window of {room} tokens cannot advance by {step}")
     out = [(0, min(room, length))]
     while out[-1][1] < length:
-        start = out[-1][0] + step
-        out.append((start, min(start + room, length)))
+        start, end = out[-1]
+        last = (places[bisect_right(places, end) - 1] for places in breaks if places and places[0] <= end)
+        at = next((place for place in last if place > start + room // 3), None)
+        if at is not None:
+            out[-1] = (start, at)
+        begin = start + step if at is None else at
+        out.append((begin, min(begin + room, length)))
     return out
 
 

@@ -147,6 +147,8 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise InvalidSuite(f"{path}: not a mapping")
     base = data.pop("include", None)
-    stages = {name: load(ref).model_dump() for name, ref in data.pop("stages", {}).items()}
+    # A stage that is a file, too, is found from here.
+    refs = {n: path.parent / ref if ref.endswith(".yaml") else ref for n, ref in data.pop("stages", {}).items()}
+    stages = {name: load(ref).model_dump() for name, ref in refs.items()}
     own = {**data, "stages": stages} if stages else data
     return own if base is None else {**_read(_packaged(base)), **own}

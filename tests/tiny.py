@@ -43,7 +43,17 @@ HEADS = {
     "token-classification": "TokenClassification",
     "question-answering": "QuestionAnswering",
     "multiple-choice": "MultipleChoice",
+    "document-classification": "SequenceClassification",
+    "cloze": "MultipleChoice",
 }
+
+ASSETS = {
+    "catalogue.tsv": (
+        "高血压\tI10.x00\n2型糖尿病\tE11.900\n1型糖尿病\tE10.900\n糖尿病\tE14.900\n慢性胃炎\tK29.500\n急性胃炎\tK29.100\n"
+        "十二指肠溃疡\tK26.900\n胃溃疡\tK25.900\n上叶支气管或肺的恶性肿瘤\tC34.100\n肺恶性肿瘤\n慢性支气管炎\tJ42.x00\n"
+    )
+}
+"""Files of a checkpoint that some bundles take over."""
 
 LINES = (
     "서울에서 열린 회의에는 사람들이 많이 왔다. 그는 어제 부산에 갔고 오늘은 집에 있다.",
@@ -74,8 +84,11 @@ def _cut(suite: Suite) -> Suite:
         decoder["stride" if decoder.get("doc_stride") is None else "doc_stride"] = 8
     elif "stride" in decoder:
         decoder["stride"] = 16
+    if "max_spans" in decoder:
+        decoder["max_spans"] = 4  # of spans at random half are found
     stages = {name: _cut(stage) for name, stage in suite.stages.items()}
-    return suite.model_copy(update={"decoder": decoder, "stages": stages})
+    head = suite.head and {k: 8 if k.endswith("_size") else v for k, v in suite.head.items()}
+    return suite.model_copy(update={"decoder": decoder, "stages": stages, "head": head})
 
 
 def checkpoint(architecture: str, suite: Suite, folder: Path, *, seed: int = 0, **config: Any) -> Path:
@@ -85,6 +98,8 @@ def checkpoint(architecture: str, suite: Suite, folder: Path, *, seed: int = 0, 
     """
     for stage, part in suite.stages.items():
         checkpoint(architecture, part, folder / stage, seed=seed, **config)
+    for asset in suite.assets:
+        (folder / asset).write_text(ASSETS[asset], encoding="utf-8")
     if suite.stages:
         return folder
     tokenizer = tokenizer_for(architecture, suite)
@@ -105,6 +120,8 @@ def tokenizer_for(architecture: str, suite: Suite) -> PreTrainedTokenizerFast:
     if suite.decoder.get("marker_tokens"):
         markers = [marker for pair in suite.decoder["markers"].values() for marker in pair]
         tokenizer.add_special_tokens({"additional_special_tokens": markers})
+    if "blank_token" in suite.decoder:
+        tokenizer.add_tokens([suite.decoder["blank_token"]])
     return tokenizer
 
 

@@ -39,10 +39,19 @@ class Head(nn.Module):
     inputs: ClassVar[dict[str, Axes]] = {}
     outputs: ClassVar[dict[str, Axes]]
     pooler: ClassVar[bool] = False
+    reads_labels: ClassVar[bool] = False
+    """Whether the labels' names go into the graph, so that the order of its outputs is the suite's."""
+
+    def complete(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The graph's inputs as encoder and head read them."""
+        return inputs
 
     @abstractmethod
     def forward(self, encoded: Encoded, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Outputs by name; `inputs` are all inputs of the graph."""
+
+    def prepare(self, tokenizer: Any) -> None:
+        """Take what the graph needs of the checkpoint's tokenizer as constants; called once, before the export."""
 
     def sample(self, length: int, rng: np.random.Generator) -> dict[str, np.ndarray[Any, Any]]:
         """Made-up `inputs` of one row of `length` tokens, for the comparison of graph and torch."""
@@ -68,6 +77,7 @@ class Model(nn.Module):
         return self.trunk.get_input_embeddings()
 
     def forward(self, **inputs: Tensor) -> dict[str, Tensor]:
+        inputs = self.head.complete(inputs)
         own = {name: inputs[name] for name in inputs if name not in self.head.inputs}
         out = self.trunk(**own, output_hidden_states=True)
         encoded = Encoded(

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from service.bundle import Bundle, Strict
 from service.errors import BundleError
-from service.tasks.base import Encoded, Item, Overflow, Reading, Task
+from service.tasks.base import Encoded, Head, Item, Overflow, Reading
 from service.tasks.encoder import refuse_overflow
 from service.types import Answer, Array, Outputs, rounded, sigmoid, softmax
 
@@ -31,6 +31,12 @@ class Params(Strict):
         if (self.binary_threshold is None) != (self.binary_labels is None):
             raise ValueError("binary_threshold and binary_labels go together")
         return self
+
+
+class TextParams(Params):
+    """`alignment`: texts are read in pieces of the tokenizer, or by one look-up a character."""
+
+    alignment: Literal["token", "char"] = "token"
 
 
 class ClassificationItem(Item):
@@ -55,30 +61,33 @@ class Classification(Reading):
     value: float | None = Field(description="regression bundles: the model's raw value, never squashed or clipped")
 
 
-class ClassificationTask(Task):
+class ClassificationTask(Head):
     """One row an item; the last field of the template carries the longest text."""
 
     Output = Classification
-    Params: ClassVar[type[Params]] = Params
+    Params: ClassVar[type[Params]] = TextParams
     outputs = ("logits",)
 
     def __init__(self, bundle: Bundle) -> None:
         super().__init__(bundle)
-        classes = bundle.manifest.graph.outputs["logits"][-1]
+        classes = bundle.graph.outputs["logits"][-1]
         expected = 1 if self.params.output == "regression" else len(self.manifest.labels)
         if isinstance(classes, int) and classes != expected:
             raise BundleError(f"{bundle.folder}: the graph has {classes} classes, the bundle names {expected}")
 
     def encode(self, item: Any) -> Encoded:
-        fields = {
-            name: self.encoder.tokenize(self.encoder.normalize(getattr(item, name)).text, name).ids
-            for name in self.encoder.fields
-        }
+        fields = {name: self._ids(getattr(item, name), name) for name in self.encoder.fields}
         row, truncated = self.encoder.truncated_row(fields)
         if truncated and item.on_overflow == "error":
             longest = max(fields, key=lambda name: len(fields[name]))
             raise refuse_overflow(longest, sum(map(len, fields.values())), self.encoder.max_length - self.encoder.fixed)
         return Encoded([row], truncated)
+
+    def _ids(self, text: str, field: str) -> list[int]:
+        normal = self.encoder.normalize(text).text
+        if self.params.alignment == "char":
+            return self.encoder.characters(normal).ids
+        return self.encoder.tokenize(normal, field).ids
 
     def decode(self, item: Any, encoded: Encoded, outputs: Sequence[Outputs]) -> Answer:
         return read(self.params, self.manifest.labels, outputs[0]["logits"], item.top_k) | {

@@ -97,6 +97,10 @@ class Encoder:
     def token(self, token_id: int) -> str:
         return str(self._tokenizer.id_to_token(token_id))
 
+    def text(self, ids: Sequence[int]) -> str:
+        """Pieces as text, as the tokenizer's own decoder writes them."""
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=False))
+
     def fit(self, lengths: Mapping[str, int]) -> dict[str, int]:
         """How many tokens of each field are read, by the bundle's truncation, to stay within `max_length`."""
         room = self.max_length - self.fixed
@@ -147,6 +151,12 @@ class Encoder:
         kept = self.fit({name: len(ids) for name, ids in fields.items()})
         row, _ = self.row({name: self.cut(ids, kept[name]) for name, ids in fields.items()})
         return row, any(kept[name] < len(ids) for name, ids in fields.items())
+
+
+def breaks(text: str, tokens: Tokens, after: Sequence[str]) -> list[list[int]]:
+    """For each set of marks, the tokens behind one of them: where a text may be parted."""
+    last = [text[end - 1] if start < end else "" for start, end in tokens.spans]
+    return [[i for i, mark in enumerate(last, 1) if mark and mark in marks] for marks in after]
 
 
 def _bare(text: str, span: tuple[int, int]) -> tuple[int, int]:

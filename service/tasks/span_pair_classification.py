@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, NamedTuple
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.bundle import Bundle, Strict
@@ -59,7 +60,18 @@ class _Mark(NamedTuple):
     text: str
 
 
+class _Marked(NamedTuple):
+    """Tokens of the marked text; the part `[first, last)` that must be read; where each role's opening marker is."""
+
+    ids: list[int]
+    first: int
+    last: int
+    opens: dict[str, int]
+
+
 class SpanPairClassification(ClassificationTask):
+    """A graph with an input `marker_pos` gets the positions of both opening markers in the row, the subject's first."""
+
     family = "span-pair-classification"
     Input = SpanPairItem
     Params = Params
@@ -67,6 +79,9 @@ class SpanPairClassification(ClassificationTask):
     def __init__(self, bundle: Bundle) -> None:
         super().__init__(bundle)
         m: Markers = self.params.markers
+        self._positions = "marker_pos" in bundle.graph.inputs
+        if self._positions and not self.params.marker_tokens:
+            raise BundleError(f"{bundle.folder}: the graph reads the states of markers, which are no tokens here")
         if self.params.marker_tokens:
             lost = [t for t in (*m.subject, *m.object) if "{type}" not in t and self.encoder.find(t) is None]
             if lost:
@@ -97,20 +112,23 @@ class SpanPairClassification(ClassificationTask):
     def encode(self, item: SpanPairItem) -> Encoded:
         text = self.encoder.normalize(item.text)
         marks = self._marks(item, text)
-        ids, first, last = (self._with_tokens if self.params.marker_tokens else self._with_text)(text.text, marks)
+        marked = (self._with_tokens if self.params.marker_tokens else self._with_text)(text.text, marks)
         room = self.encoder.max_length - self.encoder.fixed
-        if last - first > room:
+        if marked.last - marked.first > room:
             raise InvalidItem(
-                f"the two spans lie {last - first} tokens apart, the model reads {room}",
+                f"the two spans lie {marked.last - marked.first} tokens apart, the model reads {room}",
                 field="text",
                 code="text_too_long",
             )
-        if len(ids) > room and item.on_overflow == "error":
-            raise refuse_overflow("text", len(ids), room)
+        if len(marked.ids) > room and item.on_overflow == "error":
+            raise refuse_overflow("text", len(marked.ids), room)
         # Cut on the right as in training, but never an entity: then the window moves just far enough.
-        start = max(0, last - room)
-        row, _ = self.encoder.row({"text": ids[start : start + room]})
-        return Encoded([row], truncated=len(ids) > room)
+        start = max(0, marked.last - room)
+        row, at = self.encoder.row({"text": marked.ids[start : start + room]})
+        if self._positions:
+            opens = (marked.opens["subject"], marked.opens["object"])
+            row["marker_pos"] = np.array(opens, dtype=np.int64) - start + at["text"]
+        return Encoded([row], truncated=len(marked.ids) > room)
 
     def _marks(self, item: SpanPairItem, text: Normalized) -> list[_Mark]:
         marks = []
@@ -127,7 +145,7 @@ class SpanPairClassification(ClassificationTask):
         # At one place markers close before others open, and spans nest: the longer opens first and closes last.
         return sorted(marks)
 
-    def _with_tokens(self, text: str, marks: list[_Mark]) -> tuple[list[int], int, int]:
+    def _with_tokens(self, text: str, marks: list[_Mark]) -> _Marked:
         ids: list[int] = []
         places: list[tuple[int, _Mark]] = []
         for fragment, mark in _fragments(text, marks):
@@ -141,7 +159,8 @@ class SpanPairClassification(ClassificationTask):
                     raise InvalidItem(f"the model has no marker {mark.text}", field=f"{mark.role}.type")
                 places.append((len(ids), mark))
                 ids.append(marker)
-        return ids, places[0][0], places[-1][0] + 1
+        opens = {mark.role: place for place, mark in places if mark.opens}
+        return _Marked(ids, places[0][0], places[-1][0] + 1, opens)
 
     def _attached(self, fragment: str, pieces: list[int]) -> list[int]:
         """Pieces of a particle as the continuation of the word before the marker."""
@@ -153,13 +172,13 @@ class SpanPairClassification(ClassificationTask):
         joined = first[1:] if first.startswith(WORD_MARK) else f"##{first}"
         return [self.encoder.token_id(joined), *pieces[1:]]
 
-    def _with_text(self, text: str, marks: list[_Mark]) -> tuple[list[int], int, int]:
+    def _with_text(self, text: str, marks: list[_Mark]) -> _Marked:
         marked = "".join(fragment + (mark.text if mark else "") for fragment, mark in _fragments(text, marks))
         grown = sum(len(m.text) for m in marks)
         begin, stop = marks[0].at, marks[-1].at + grown
         tokens = self.encoder.tokenize(marked, "text")
         inside = [i for i, (a, b) in enumerate(tokens.spans) if a < stop and b > begin]
-        return tokens.ids, inside[0], inside[-1] + 1
+        return _Marked(tokens.ids, inside[0], inside[-1] + 1, {})
 
 
 def _fragments(text: str, marks: list[_Mark]) -> Iterator[tuple[str, _Mark | None]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -10,8 +10,9 @@ from pydantic import BaseModel, Field
 
 from service.bundle import Bundle, Strict
 from service.errors import BundleError
-from service.tasks.base import Encoded, Item, Reading, Task, Text
-from service.tasks.encoder import Tokens, refuse_overflow
+from service.tasks import viterbi
+from service.tasks.base import Encoded, Head, Item, Reading, Text
+from service.tasks.encoder import Tokens, breaks, refuse_overflow
 from service.text import Normalized, Offsets, owners, windows
 from service.types import Answer, Array, Outputs, rounded, softmax
 
@@ -20,22 +21,29 @@ PREFIXES = {"B": "B", "I": "I", "M": "I", "E": "E", "S": "S"}
 
 
 class Params(Strict):
-    """`orphan_inside`: an I- that continues nothing opens an entity, or is dropped as strict IOB2 does.
+    """`orphan_inside`: an I- that continues nothing opens an entity, is dropped and ends the open one as in strict
+    IOB2, or is ignored and leaves the open one open as in CLUENER's script. `lone_begin`: an entity that is a B- and
+    nothing more is kept, or dropped as that script does, because its models have an S- for it.
     `piece_begin`: a B- on a later piece of the same word opens a new entity (tags are by character), or continues
     the open one (tags are by word). `alignment`: pieces of the tokenizer, or one look-up a character.
-    `stride`: tokens that neighbouring windows share."""
+    `stride`: tokens that neighbouring windows share, unless they part behind a mark of `break_after`, best kind first.
+    `crf`: tags are the best sequence, not the best by themselves."""
 
     scheme: Literal["IOB2", "BIOS", "BMES"]
-    orphan_inside: Literal["open", "drop"]
+    orphan_inside: Literal["open", "drop", "ignore"]
+    lone_begin: Literal["keep", "drop"] = "keep"
     piece_begin: Literal["open", "continue"]
     alignment: Literal["token", "char"]
     stride: Annotated[int, Field(ge=0)]
+    break_after: list[str] = []
     ignore_labels: list[str] = []
+    crf: viterbi.Crf | None = None
 
 
 class EntityItem(Item):
     text: Text
     threshold: Annotated[float, Field(ge=0, le=1, description="leave out entities below this score")] | None = None
+    tags: Annotated[bool, Field(description="also give the model's tag of every character")] = False
     on_overflow: Annotated[
         Literal["window", "truncate", "error"],
         Field(description="text past the model's limit: read it in windows, read what fits and say so, or answer 422"),
@@ -52,6 +60,9 @@ class Entity(BaseModel):
 
 class Entities(Reading):
     entities: list[Entity] = Field(description="in order of the text, never overlapping")
+    tags: list[str] | None = Field(
+        description="the model's own tag of each code point of the text, before any threshold; null unless asked for"
+    )
 
 
 class Tag(NamedTuple):
@@ -75,7 +86,7 @@ class _Context(NamedTuple):
     at: int
 
 
-class TokenClassification(Task):
+class TokenClassification(Head):
     family = "token-classification"
     Input = EntityItem
     Output = Entities
@@ -85,10 +96,20 @@ class TokenClassification(Task):
     def __init__(self, bundle: Bundle) -> None:
         super().__init__(bundle)
         labels = self.manifest.labels
-        classes = self.manifest.graph.outputs["logits"][-1]
+        classes = bundle.graph.outputs["logits"][-1]
         if isinstance(classes, int) and classes != len(labels):
             raise BundleError(f"{bundle.folder}: the graph has {classes} tags, the bundle names {len(labels)}")
         self._tags = [parse(label, self.params) for label in labels]
+        self._inside = {tag.type: label for tag, label in zip(self._tags, labels, strict=True) if tag.prefix == "I"}
+        untyped = (t for t, tag in zip(labels, self._tags, strict=True) if tag.type is None)
+        self._outside = next((label for label in untyped if label not in self.params.ignore_labels), "O")
+        crf: viterbi.Crf | None = self.params.crf
+        if crf is not None and len(crf.start) != len(labels):
+            raise BundleError(f"{bundle.folder}: the CRF has {len(crf.start)} tags, the bundle names {len(labels)}")
+        # Special tokens before and behind the text that the chain runs over as well.
+        before = next(i for i, part in enumerate(self.manifest.template) if part.field is not None)
+        chained = crf is not None and crf.span == "all"
+        self._special = (before, self.encoder.fixed - before) if chained else (0, 0)
         self._room = self.encoder.max_length - self.encoder.fixed
         if not 0 <= self.params.stride < self._room:
             raise BundleError(
@@ -103,7 +124,8 @@ class TokenClassification(Task):
             tokens = self.encoder.tokenize(text.text, "text")
         if len(tokens) > self._room and item.on_overflow == "error":
             raise refuse_overflow("text", len(tokens), self._room)
-        spans = windows(len(tokens), self._room, self._room - self.params.stride)
+        places = breaks(text.text, tokens, self.params.break_after)
+        spans = windows(len(tokens), self._room, self._room - self.params.stride, places)
         truncated = item.on_overflow == "truncate" and len(spans) > 1
         if truncated:
             spans = spans[:1]
@@ -112,12 +134,14 @@ class TokenClassification(Task):
 
     def decode(self, item: EntityItem, encoded: Encoded, outputs: Sequence[Outputs]) -> Answer:
         c: _Context = encoded.context
-        logits = np.concatenate(
-            [
-                out["logits"][c.at + start - begin : c.at + end - begin]
-                for out, (begin, _), (start, end) in zip(outputs, c.spans, owners(c.spans), strict=True)
-            ]
-        )
+        parts = [
+            out["logits"][c.at + start - begin : c.at + end - begin]
+            for out, (begin, _), (start, end) in zip(outputs, c.spans, owners(c.spans), strict=True)
+        ]
+        if self._special != (0, 0):
+            last = c.spans[-1][1] - c.spans[-1][0]
+            parts = [outputs[0]["logits"][: c.at], *parts, outputs[-1]["logits"][c.at + last :]]
+        logits = np.concatenate(parts)
         offsets = Offsets(item.text, item.offset_unit)
         entities = []
         behind = 0
@@ -139,18 +163,40 @@ class TokenClassification(Task):
                     "score": rounded(run.score),
                 }
             )
-        return {"entities": entities, "truncated": encoded.truncated, "tokens": encoded.tokens}
+        tags = self.characters(logits, c.tokens, c.text) if item.tags else None
+        return {"entities": entities, "tags": tags, "truncated": encoded.truncated, "tokens": encoded.tokens}
+
+    def characters(self, logits: Array, tokens: Tokens, text: Normalized) -> list[str]:
+        """The tag of each character of the caller's text, projected as KLUE scores it: a token's first character takes
+        the token's tag, its others are inside the same entity, and what no token stands for is outside."""
+        found = [self._outside] * len(text.original)
+        behind = 0
+        for i, chosen, _ in self._read(logits, tokens):
+            tag, label = self._tags[chosen], self.manifest.labels[chosen]
+            inside = self._outside if tag.type is None else self._inside.get(tag.type, label)
+            start, end = max(text.starts[tokens.spans[i][0]], behind), text.ends[tokens.spans[i][1] - 1]
+            if start < end:  # two tokens of one composed character: it has the tag of the first
+                found[start:end] = [label, *[inside] * (end - start - 1)]
+                behind = end
+        return found
 
     def runs(self, logits: Array, tokens: Tokens) -> list[Run]:
-        """Entities of a token sequence; lone word marks stand for no character and are passed over."""
-        probabilities = softmax(logits)
-        chosen = logits.argmax(axis=-1)
-        steps = [
-            (self._tags[chosen[i]], i, float(probabilities[i, chosen[i]]))
-            for i in range(len(logits))
-            if tokens.ids[i] != self.encoder.word_mark_id and tokens.spans[i][0] < tokens.spans[i][1]
-        ]
+        """Entities of a token sequence."""
+        steps = [(self._tags[tag], i, probability) for i, tag, probability in self._read(logits, tokens)]
         return group(steps, tokens.spans, self.params)
+
+    def _read(self, logits: Array, tokens: Tokens) -> Iterator[tuple[int, int, float]]:
+        """`(token, class, probability)` of each token that stands for characters; lone word marks stand for none."""
+        if self.params.crf is None:
+            chosen = logits.argmax(axis=-1)
+            probabilities = softmax(logits)[np.arange(len(chosen)), chosen]
+        else:
+            before, behind = self._special
+            inner = slice(before, len(logits) - behind)
+            chosen, probabilities = (a[inner] for a in viterbi.decode(logits, self.params.crf))
+        for i, (tag, probability) in enumerate(zip(chosen.tolist(), probabilities.tolist(), strict=True)):
+            if tokens.ids[i] != self.encoder.word_mark_id and tokens.spans[i][0] < tokens.spans[i][1]:
+                yield i, tag, probability
 
 
 def parse(label: str, params: Params) -> Tag:
@@ -165,17 +211,21 @@ def group(steps: Sequence[tuple[Tag, int, float]], spans: Sequence[tuple[int, in
     """Merge `(tag, token, score)` steps into entities by the bundle's policy."""
     found: list[Run] = []
     kind: str | None = None
+    opening = ""
     members: list[tuple[int, float]] = []
 
     def close() -> None:
         nonlocal kind
-        if kind is not None:
+        lone = opening == "B" and len(members) == 1
+        if kind is not None and not (lone and params.lone_begin == "drop"):
             found.append(Run(kind, members[0][0], members[-1][0] + 1, sum(s for _, s in members) / len(members)))
         kind = None
         members.clear()
 
     for tag, token, score in steps:
         within = kind is not None and tag.type == kind
+        if tag.prefix in "IE" and not within and params.orphan_inside == "ignore":
+            continue
         if tag.prefix == "B" and within and params.piece_begin == "continue":
             within = spans[token][0] == spans[members[-1][0]][1]
         elif tag.prefix in "BSO":
@@ -184,7 +234,7 @@ def group(steps: Sequence[tuple[Tag, int, float]], spans: Sequence[tuple[int, in
             close()
             if tag.type is None or (tag.prefix in "IE" and params.orphan_inside == "drop"):
                 continue
-            kind = tag.type
+            kind, opening = tag.type, tag.prefix
         members.append((token, score))
         if tag.prefix in "SE":
             close()

@@ -1,4 +1,4 @@
-"""Every request that the README shows, run as it stands, gives the answer that the README shows."""
+"""Every request that the README and docs/tasks.md show, run as it stands, gives the answer that they show."""
 
 from __future__ import annotations
 
@@ -13,16 +13,27 @@ import pytest
 
 from service.loading import difference
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-SHOWN = re.findall(r"```sh\n(curl .*)\n```\n```json\n(.*)\n```", README)
+ROOT = Path(__file__).parents[2]
+
+
+def shown(page: str) -> list[tuple[str, str]]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(r"```sh\n(curl .*)\n```\n```json\n(.*)\n```", text)
 
 
 def test_the_readme_shows_at_least_entities_inference_and_reading() -> None:
-    assert len(SHOWN) >= 3
+    assert len(shown("README.md")) >= 3
 
 
-@pytest.mark.parametrize(("command", "answer"), SHOWN)
-def test_a_request_of_the_readme_gives_its_answer(client: httpx.Client, command: str, answer: str) -> None:
+def test_the_tasks_page_shows_every_family(client: httpx.Client) -> None:
+    paths = {re.search(r"localhost:3000/(\S+)", command)[1] for command, _ in shown("docs/tasks.md")}  # type: ignore[index]
+    served = {model["name"]: model["family"] for model in client.get("/v1/models").json()["models"]}
+    assert {served[path] for path in paths} == set(served.values())
+    assert len(set(served.values())) >= 8
+
+
+@pytest.mark.parametrize(("command", "answer"), [*shown("README.md"), *shown("docs/tasks.md")])
+def test_a_request_that_is_shown_gives_its_answer(client: httpx.Client, command: str, answer: str) -> None:
     arguments = shlex.split(command)
     url = next(a for a in arguments if a.startswith("localhost:3000"))
     name, _, value = arguments[arguments.index("-H") + 1].partition(": ")

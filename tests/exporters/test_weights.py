@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,67 +50,79 @@ def published() -> dict[str, torch.Tensor]:
     }
 
 
-def filled(tensors: dict[str, torch.Tensor]) -> Small:
-    model = Small()
-    weights.fill(model, "small", tensors, "somewhere")
-    return model
+@pytest.fixture
+def filled(tmp_path: Path) -> Callable[[dict[str, torch.Tensor]], Small]:
+    def fill(tensors: dict[str, torch.Tensor]) -> Small:
+        folder = tmp_path / "checkpoint"
+        folder.mkdir(exist_ok=True)
+        torch.save(tensors, folder / "net.pth")
+        model = Small()
+        weights.fill(model, "small", folder)
+        return model
+
+    return fill
 
 
-def test_names_are_mapped_in_order_and_what_the_head_does_not_need_is_left_out(published: dict[str, Any]) -> None:
+def test_names_are_mapped_in_order_and_what_the_head_does_not_need_is_left_out(
+    published: dict[str, Any], filled: Any
+) -> None:
     model = filled(published)
     assert torch.equal(model.trunk.weight, published["model.weight"])
     assert torch.equal(model.head["dense"].weight, published["classifier.weight"])
 
 
-def test_a_checkpoint_under_our_own_names_needs_no_mapping() -> None:
+def test_a_checkpoint_under_our_own_names_needs_no_mapping(filled: Any) -> None:
     ours = Small().state_dict()
     assert torch.equal(filled(ours).trunk.weight, ours["trunk.weight"])
 
 
-def test_tensors_that_are_missing_are_named(published: dict[str, Any]) -> None:
+def test_tensors_that_are_missing_are_named(published: dict[str, Any], filled: Any) -> None:
     del published["classifier.bias"], published["model.bias"]
     with pytest.raises(ExportError, match=r"as 'lightning' it lacks head\.dense\.bias, trunk\.bias$"):
         filled(published)
 
 
-def test_tensors_that_nobody_asked_for_are_named(published: dict[str, Any]) -> None:
+def test_tensors_that_nobody_asked_for_are_named(published: dict[str, Any], filled: Any) -> None:
     with pytest.raises(ExportError, match=r"as 'lightning' it does not know lstm\.weight_ih$"):
         filled(published | {"lstm.weight_ih": torch.ones(1)})
 
 
-def test_a_tensor_of_another_shape_is_named_with_both_shapes(published: dict[str, Any]) -> None:
+def test_a_tensor_of_another_shape_is_named_with_both_shapes(published: dict[str, Any], filled: Any) -> None:
     with pytest.raises(ExportError, match=r"head\.dense\.bias is \[7\], not \[4\]"):
         filled(published | {"classifier.bias": torch.zeros(7)})
 
 
-def test_half_precision_is_widened(published: dict[str, Any]) -> None:
+def test_half_precision_is_widened(published: dict[str, Any], filled: Any) -> None:
     model = filled({name: tensor.half() for name, tensor in published.items()})
     assert model.trunk.weight.dtype == torch.float32
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "dp-model.bin", "erenet.pth", "best.pt", "epoch=3.ckpt"])
-def test_a_lone_weight_file_is_found_by_its_ending(tmp_path: Path, published: dict[str, Any], name: str) -> None:
+def test_a_weight_file_is_found_by_its_ending(tmp_path: Path, published: dict[str, Any], name: str) -> None:
     torch.save(published, tmp_path / name)
-    assert weights.read(tmp_path).keys() == published.keys()
+    (path,) = weights.files(tmp_path)
+    assert weights.read(path).keys() == published.keys()
 
 
 @pytest.mark.parametrize("wrapper", ["state_dict", "model_state_dict", "model"])
 def test_what_a_trainer_wraps_the_tensors_in_is_taken_off(tmp_path: Path, published: Any, wrapper: str) -> None:
     torch.save({"epoch": 3, wrapper: published}, tmp_path / "a.ckpt")
-    assert weights.read(tmp_path).keys() == published.keys()
+    assert weights.read(tmp_path / "a.ckpt").keys() == published.keys()
 
 
-def test_safetensors_come_first(tmp_path: Path, published: dict[str, Any]) -> None:
-    save_file(published, tmp_path / "model.safetensors")
-    torch.save({"other": torch.ones(1)}, tmp_path / "training.bin")
-    assert weights.read(tmp_path).keys() == published.keys()
+def test_of_several_files_the_one_that_fits_is_read(tmp_path: Path, published: dict[str, Any]) -> None:
+    encoder = {name.removeprefix("model."): tensor for name, tensor in published.items() if name.startswith("model.")}
+    save_file(encoder, tmp_path / "model.safetensors")
+    torch.save(published, tmp_path / "whole.pt")
+    assert [path.name for path in weights.files(tmp_path)] == ["model.safetensors", "whole.pt"]
+    model = Small()
+    weights.fill(model, "small", tmp_path)
+    assert torch.equal(model.head["dense"].weight, published["classifier.weight"])
 
 
-def test_two_weight_files_are_one_too_many(tmp_path: Path, published: dict[str, Any]) -> None:
-    for name in ("a.bin", "b.bin"):
-        torch.save(published, tmp_path / name)
-    with pytest.raises(ExportError, match=r"holds 2 weight files, not one: \['a\.bin', 'b\.bin'\]"):
-        weights.read(tmp_path)
+def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match=r"holds no weight file: none ends in \.safetensors, \.bin"):
+        weights.fill(Small(), "small", tmp_path)
 
 
 def test_a_pickle_that_would_run_code_is_not_opened(tmp_path: Path) -> None:
@@ -119,11 +132,11 @@ def test_a_pickle_that_would_run_code_is_not_opened(tmp_path: Path) -> None:
 
     torch.save({"weight": Evil()}, tmp_path / "a.bin")
     with pytest.raises(ExportError, match="cannot be read as plain tensors"):
-        weights.read(tmp_path)
+        weights.read(tmp_path / "a.bin")
     assert not (tmp_path / "ran").exists()
 
 
 def test_a_file_without_tensors_is_refused(tmp_path: Path) -> None:
     torch.save({"epoch": 3}, tmp_path / "a.bin")
     with pytest.raises(ExportError, match="holds no tensors by name"):
-        weights.read(tmp_path)
+        weights.read(tmp_path / "a.bin")

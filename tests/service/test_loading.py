@@ -20,6 +20,7 @@ from service.tasks import FAMILIES, family
 
 Copy = Callable[..., Path]
 SUITES = ["klue/ynat", "klue/nli", "klue/sts", "klue/re", "klue/ner", "klue/mrc", "clue/cmrc2018", "clue/c3"]
+SUITES += ["cblue/cmeee-nested", "clue/cluener-crf"]
 FAMILY_NAMES = {
     "text-classification",
     "pair-classification",
@@ -27,6 +28,13 @@ FAMILY_NAMES = {
     "token-classification",
     "question-answering",
     "multiple-choice",
+    "dependency-parsing",
+    "dialogue-state",
+    "span-classification",
+    "document-classification",
+    "cloze",
+    "triple-extraction",
+    "term-normalization",
 }
 
 
@@ -120,7 +128,7 @@ def test_files_are_checked_before_anything_runs(copy_of: Copy) -> None:
 def test_a_family_that_is_not_there_is_refused_with_the_nearest(copy_of: Copy) -> None:
     with pytest.raises(BundleError, match="unknown family 'token-clasification'; did you mean token-classification"):
         family(Bundle(copy_of("klue/ner", family="token-clasification")))
-    with pytest.raises(BundleError, match="unknown family 'x'; there are multiple-choice, pair-classification"):
+    with pytest.raises(BundleError, match="unknown family 'x'; there are cloze, dependency-parsing, dialogue-state, "):
         family(Bundle(copy_of("klue/ner", family="x")))
 
 

@@ -50,3 +50,24 @@ def test_windows_that_cannot_advance_are_refused(room: int, step: int) -> None:
 
 def test_a_shared_token_is_read_where_it_has_the_most_context() -> None:
     assert owners([(0, 10), (6, 16), (12, 18)]) == [(0, 8), (8, 14), (14, 18)]
+
+
+BREAKS = st.lists(st.lists(st.integers(1, 400), unique=True).map(sorted), max_size=2)
+
+
+@given(st.integers(0, 400), st.integers(1, 60), BREAKS, st.data())
+def test_windows_that_part_at_breaks_cover_everything_too(
+    length: int, room: int, breaks: list[list[int]], data: st.DataObject
+) -> None:
+    spans = windows(length, room, data.draw(st.integers(1, room)), breaks)
+    assert all(0 < end - start <= room for start, end in spans) or length == 0
+    shares = owners(spans)
+    assert [i for start, end in shares for i in range(start, end)] == list(range(length))
+    assert all(a <= start and end <= b for (a, b), (start, end) in zip(spans, shares, strict=True))
+
+
+def test_a_window_ends_at_the_last_break_of_the_best_kind() -> None:
+    assert windows(20, 9, 6, [[5, 8, 16], [7]]) == [(0, 8), (8, 16), (16, 20)]
+    assert windows(20, 9, 6, [[2], [7, 12]]) == [(0, 7), (7, 12), (12, 20)]  # behind 2 too little would be read
+    assert windows(20, 9, 6, [[], []]) == windows(20, 9, 6)
+    assert windows(9, 9, 6, [[4]]) == [(0, 9)]  # what fits is read whole

@@ -19,13 +19,25 @@ FIELDS = {
     "pair-classification": {"text", "text_pair"},
     "span-pair-classification": {"text", "subject", "object"},
     "token-classification": {"text"},
+    "span-classification": {"text"},
     "question-answering": {"question", "context"},
+    "dialogue-state": {"turns"},
+    "triple-extraction": {"text"},
+    "term-normalization": {"text"},
 }
 DECODER_KEYS = {
-    "text-classification": {"output"},
-    "pair-classification": {"output", "score_range", "binary_threshold", "binary_labels"},
+    "text-classification": {"output", "alignment"},
+    "pair-classification": {"output", "alignment", "score_range", "binary_threshold", "binary_labels"},
     "span-pair-classification": {"output", "markers", "marker_tokens", "attach_particle"},
-    "token-classification": {"scheme", "orphan_inside", "piece_begin", "alignment", "stride", "ignore_labels"},
+    "token-classification": {
+        "scheme",
+        "orphan_inside",
+        "lone_begin",
+        "piece_begin",
+        "alignment",
+        "stride",
+        "ignore_labels",
+    },
     "question-answering": {
         "max_question_tokens",
         "max_answer_tokens",
@@ -35,7 +47,31 @@ DECODER_KEYS = {
         "stride",
         "max_context",
     },
-    "multiple-choice": {"max_choices", "blank_pattern", "blank_token", "other_blank_tokens"},
+    "multiple-choice": {"max_choices"},
+    "dependency-parsing": {"tree"},
+    "dialogue-state": {"empty", "generated", "replace"},
+    "cloze": {
+        "blank_pattern",
+        "blank_token",
+        "other_blank_tokens",
+        "choice_tokens",
+        "max_choices",
+        "max_blanks",
+        "replace",
+        "assignment",
+    },
+    "span-classification": {"form", "threshold", "alignment", "stride"},
+    "triple-extraction": {"relations", "roles", "max_pairs", "max_spans", "stride"},
+    "term-normalization": {"candidates", "match", "threshold", "joints", "strip"},
+    "document-classification": {
+        "output",
+        "aggregation",
+        "c",
+        "threshold",
+        "class_values",
+        "estimate",
+        "stride",
+    },
 }
 
 
@@ -96,17 +132,23 @@ def test_published_scores_use_the_metrics_of_the_suite(suite: suites.Suite) -> N
 def test_three_examples_in_the_fields_of_the_family(suite: suites.Suite) -> None:
     assert len(suite.examples) == 3
     for example in suite.examples:
-        if suite.family != "multiple-choice":
-            assert set(example) == FIELDS[suite.family]
-        elif "candidates" in example:
+        if suite.family == "cloze":
+            assert set(example) == {"passages", "candidates"}
             assert len(example["candidates"]) == suite.decoder["max_choices"]
             assert all(re.search(suite.decoder["blank_pattern"], passage) for passage in example["passages"])
-        else:
+        elif suite.family == "multiple-choice":
             assert set(example) == {"context", "question", "choices"}
             assert 2 <= len(example["choices"]) <= suite.decoder["max_choices"]
+        elif suite.family == "dependency-parsing":
+            assert suite.head is not None
+            assert set(example) in (({"words", "pos"},) if "pos_tags" in suite.head else ({"words"}, {"text"}))
+        elif suite.family == "document-classification":
+            assert set(example) in ({"text"}, {"notes"})
+        else:
+            assert set(example) == FIELDS[suite.family]
 
 
-@pytest.mark.parametrize("name", ["klue/re", "clue/wsc2020"])
+@pytest.mark.parametrize("name", ["klue/re", "clue/wsc2020", "cblue/cmeie-relations"])
 def test_example_spans_lie_in_the_text_and_apart(name: str) -> None:
     for example in suites.load(name).examples:
         first, second = sorted((example["subject"], example["object"]), key=lambda span: int(span["start"]))

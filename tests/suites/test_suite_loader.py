@@ -68,7 +68,10 @@ def test_unknown_name_without_a_close_one(tmp_path: Path) -> None:
     [
         ("colour: red", "colour"),
         ("max_length: 0", "max_length"),
-        ("family: poetry", "family"),
+        ("template: ''", "template and max_length are missing"),
+        ("max_length: null", "template and max_length are missing"),
+        ("head: {size: 3}", "head has no type"),
+        ("stages: {first: klue/ner}", "a pipeline leaves head and template to its stages"),
         ("normalization: {form: nfd}", "normalization"),
         ("normalization: {replace: {ab: c}}", "normalization"),
         ("labels: [a, b, a]", "labels repeat"),
@@ -82,6 +85,22 @@ def test_refuses_and_names_the_file(tmp_path: Path, change: str, complaint: str)
     with pytest.raises(suites.InvalidSuite, match=complaint) as caught:
         suites.load(path)
     assert str(path) in str(caught.value)
+
+
+def test_stages_are_suites_of_their_own(tmp_path: Path) -> None:
+    path = _file(
+        tmp_path,
+        OWN.replace("[no, yes]", "[]").replace('template: "{text}"\nmax_length: 16\n', "")
+        + "stages: {find: klue/ner, judge: klue/re}",
+    )
+    suite = suites.load(path)
+    assert list(suite.stages) == ["find", "judge"]
+    assert suite.stages["judge"] == suites.load("klue/re")
+
+
+def test_a_stage_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(suites.UnknownSuite, match="klue/nerr"):
+        suites.load(_file(tmp_path, "include: cblue/cmeie\nstages: {find: klue/nerr}"))
 
 
 def test_refuses_a_file_that_is_no_mapping(tmp_path: Path) -> None:

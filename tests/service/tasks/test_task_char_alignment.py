@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import Loaded, copy, load, tagging
+from kit import Loaded, copy, load, tagging, vocabulary
+
+from service.errors import BundleError, InvalidItem
 
 LABELS = ["X", "B-name", "B-scene", "I-name", "I-scene", "S-name", "S-scene", "O", "[START]", "[END]"]
 TAGS = {"张": "B-name", "伟": "I-name", "北": "B-scene", "京": "I-scene", "湖": "S-scene", "在": "O", "x": "X",
@@ -88,3 +90,36 @@ def test_long_text_is_read_in_windows_of_characters(model: Loaded, length: int) 
     answer = model.ask(text=text)
     assert [(e["start"], e["end"]) for e in answer["entities"]] == [(length - 2, length)]
     assert answer["truncated"] is False
+
+
+@pytest.mark.parametrize("suite", ["klue/ynat", "klue/nli"])
+def test_a_class_of_a_text_that_is_read_by_characters(suite: str, copy_of: Callable[..., Path]) -> None:
+    """CHIP-CTC's models read lists of lower-cased characters; a space or an unknown one has its own place."""
+    folder = copy_of(suite, decoder={"alignment": "char"}, normalization={"lowercase": True})
+    vocabulary(folder, ["1", "8", "岁", "a", "a1", "18"])
+    model = load(folder)
+    known = [model.id(token) for token in ("1", "8", "岁")]
+    unknown = model.id("[UNK]")
+    expected = [*known, unknown, unknown, model.id("a"), model.id("1")]
+    text = {"text": "18岁 龘A1"}
+    (ids,) = model.ids(**text, **({"text_pair": "岁"} if suite == "klue/nli" else {}))
+    assert ids[1 : 1 + len(expected)] == expected
+    assert len(ids) == len(expected) + (2 if suite == "klue/ynat" else 4)
+    assert model.ask(**text, **({"text_pair": "岁"} if suite == "klue/nli" else {}))["truncated"] is False
+
+
+def test_a_long_text_is_cut_at_a_character(copy_of: Callable[..., Path]) -> None:
+    folder = copy_of("klue/ynat", decoder={"alignment": "char"})
+    vocabulary(folder, ["岁"])
+    model = load(folder)
+    room = model.task.encoder.max_length - 2
+    assert model.ask(text="岁" * room)["truncated"] is False
+    answer = model.ask(text="岁" * (room + 1))
+    assert (answer["truncated"], answer["tokens"]) == (True, room + 2)
+    with pytest.raises(InvalidItem, match=f"the text has {room + 1} tokens, the model reads {room}"):
+        model.ask(text="岁" * (room + 1), on_overflow="error")
+
+
+def test_marked_spans_are_never_read_by_characters(copy_of: Callable[..., Path]) -> None:
+    with pytest.raises(BundleError, match=r"decoder\.alignment: Extra"):
+        load(copy_of("klue/re", decoder={"alignment": "char"}))

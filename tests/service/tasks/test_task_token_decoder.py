@@ -68,6 +68,46 @@ def test_a_switch_of_type_closes_the_entity(policy: Policy, entities: list[tuple
     assert decoded(["B-PS", "I-LC", "I-PS"], orphan_inside=policy) == entities
 
 
+@pytest.mark.parametrize(
+    ("tags", "entities"),
+    [
+        ("b i o", [("a", 0, 2)]),
+        ("s", [("a", 0, 1)]),
+        ("b i I i o", [("a", 0, 4)]),  # the other type's inside neither ends the entity nor belongs to it
+        ("b I i", [("a", 0, 3)]),
+        ("b i I o", [("a", 0, 2)]),
+        ("b o", []),  # one character is an S-, never a lone B-
+        ("b I o", []),
+        ("b b i", [("a", 1, 3)]),
+        ("b i s I", [("a", 0, 2), ("a", 2, 3)]),
+        ("b i B", [("a", 0, 2)]),
+        ("i i", []),
+        ("o I b i I", [("a", 2, 4)]),
+    ],
+)
+def test_the_policy_of_cluener(tags: str, entities: list[tuple]) -> None:
+    """What the benchmark's own decoder of BIOS tags makes of them; capitals are a second type."""
+    labels = ["O" if c == "o" else f"{c.upper()}-{'a' if c.islower() else 'b'}" for c in tags.split()]
+    assert decoded(labels, scheme="BIOS", orphan_inside="ignore", lone_begin="drop") == entities
+
+
+@given(st.text("bisBIS.", max_size=24))
+def test_the_policy_of_cluener_means_what_its_pattern_means(written: str) -> None:
+    labels = ["O" if c == "." else f"{c.upper()}-{'one' if c.islower() else 'two'}" for c in written]
+    pattern = "b(I*i)+|s"
+    expected = [
+        ("one" if m[0][0].islower() else "two", m.start(), m.end())
+        for m in re.finditer(f"{pattern}|{pattern.swapcase()}", written)
+    ]
+    assert decoded(labels, scheme="BIOS", orphan_inside="ignore", lone_begin="drop") == expected
+
+
+def test_a_lone_beginning_is_kept_unless_the_bundle_drops_it() -> None:
+    assert decoded(["B-a", "O", "S-a", "I-a"], scheme="BIOS", orphan_inside="ignore") == [("a", 0, 1), ("a", 2, 3)]
+    lone = decoded(["B-a", "B-a", "E-a", "E-b"], scheme="BMES", orphan_inside="open", lone_begin="drop")
+    assert lone == [("a", 1, 3), ("b", 3, 4)]
+
+
 def test_labels_that_the_bundle_ignores_are_outside() -> None:
     labels = ["B-PS", "X", "I-PS", "[START]", "B-ADR", "I-ADR"]
     ignored = ["X", "[START]", "B-ADR"]
