@@ -63,7 +63,7 @@ class Biaffine(nn.Module):
         head = functional.gelu(self.arc_head(vectors))
         scale = 1.0 / math.sqrt(self.arc_bias.shape[0])
         scores = torch.matmul(torch.matmul(dependent, self.arc_weight), head.transpose(1, 2)) * scale
-        scores = scores + torch.matmul(head, self.arc_bias).unsqueeze(1)
+        scores = scores + torch.matmul(head, self.arc_bias.unsqueeze(1)).transpose(1, 2)
         candidates = functional.pad(word_mask, (1, 0), value=1)
         return scores.masked_fill(candidates.unsqueeze(1) == 0, MASKED)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from service.bundle import Bundle, Strict
 from service.errors import BundleError, InvalidItem
@@ -29,22 +29,16 @@ class Params(Strict):
 
 
 class DependencyItem(Item):
-    words: (
-        Annotated[
-            list[Text], Field(description="the words (eojeol) of one sentence; they are read with one space between")
-        ]
-        | None
-    ) = None
-    text: (
-        Annotated[Text, Field(description="instead of `words`: white space of any kind and length parts words")] | None
-    ) = None
-    pos: (
-        Annotated[
-            list[str],
-            Field(description="tags of each word's morphemes, `A+B+C`; for models that read them, and only for these"),
-        ]
-        | None
-    ) = None
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["words"]}, {"required": ["text"]}]})
+
+    words: list[Text] | None = Field(
+        None, description="the words (eojeol) of one sentence, read with one space between; give these or `text`"
+    )
+    text: Text | None = Field(None, description="the sentence; white space of any kind and length parts its words")
+    pos: list[str] | None = Field(
+        None,
+        description="tags of each word's morphemes, `A+B+C`: for models that read parts of speech, and only for these",
+    )
     on_overflow: Overflow = "truncate"
 
 

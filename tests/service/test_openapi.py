@@ -18,7 +18,7 @@ from service.openapi import describe, document, page
 from service.tasks import FAMILIES
 
 SUITES = ["klue/ynat", "klue/nli", "klue/sts", "klue/re", "klue/ner", "klue/mrc", "clue/cmrc2018", "clue/c3"]
-SUITES += ["cblue/cmeee-nested", "clinical-clue/remaining-los", "clue/chid"]
+SUITES += ["cblue/cmeee-nested", "clinical-clue/remaining-los", "clue/chid", "klue/dp", "klue/wos"]
 
 
 @pytest.fixture(scope="module")
