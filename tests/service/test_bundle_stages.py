@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import suites
 from service.bundle import FILE, Bundle, sha256
 from service.errors import BundleError
 from service.loading import open_bundle
@@ -114,5 +115,6 @@ def test_a_family_of_one_graph_cannot_have_stages(pipeline: Path) -> None:
 
 
 def test_the_stages_are_those_that_the_family_needs(pipeline: Path) -> None:
+    change(pipeline, decoder=suites.load("cblue/cmeie").decoder)
     with pytest.raises(BundleError, match=r"family triple-extraction has stages .*, the bundle \{'find': "):
         open_bundle(Bundle(pipeline), "cpu")

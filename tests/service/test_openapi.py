@@ -18,7 +18,15 @@ from service.openapi import describe, document, page
 from service.tasks import FAMILIES
 
 SUITES = ["klue/ynat", "klue/nli", "klue/sts", "klue/re", "klue/ner", "klue/mrc", "clue/cmrc2018", "clue/c3"]
-SUITES += ["cblue/cmeee-nested", "clinical-clue/remaining-los", "clue/chid", "klue/dp", "klue/wos"]
+SUITES += [
+    "cblue/cmeee-nested",
+    "clinical-clue/remaining-los",
+    "clue/chid",
+    "klue/dp",
+    "klue/wos",
+    "cblue/cmeie",
+    "cblue/chip-cdn",
+]
 
 
 @pytest.fixture(scope="module")
