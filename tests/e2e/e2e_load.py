@@ -14,11 +14,14 @@ NER = {
     "ncbi-disease": "Family {n} carried BRCA2 mutations with ovarian cancer. ",
     "cehrner": "第{n}例患者因肺癌行肺叶切除术,术后行多西他赛化疗。",
     "cmedqaner": "第{n}个宝宝感冒咳嗽,可以吃阿莫西林吗?",
+    "cmedqaner-gp": "{n}岁的老人头晕恶心,需要吃降压药吗?",
 }
 TEXTS = {
     "klue-ynat": "반도체 수출 {n}% 증가…코스피 상승 마감 ",
     "cmedtc": "年龄在{n}～70岁之间,无肺部疾病。",
     "cmedic": "胃溃疡第{n}天可以吃辣椒吗,",
+    "klue-dp": "나는 어제 새 책 {n}권을 샀다. ",
+    "pubmedqa": "Does drug {n} reduce falls? We followed {n} residents of nursing homes for a year. ",
 }
 PAIRS = {
     "klue-nli": ("도서관은 평일 아침 {n}시에 문을 연다. ", "도서관은 {n}시에 연다."),
@@ -50,12 +53,18 @@ def _mixed() -> Iterator[Request]:
         for name, (question, context) in QUESTIONS.items():
             yield f"/{name}", {"question": question, "context": context.format(n=n) * times, "top_k": 1 + n % 3}
         yield "/klue-re", relation(n, times)
+        yield "/klue-wos", dialogue(n, times)
         n += 1
 
 
 def relation(n: int, times: int) -> dict[str, Any]:
     text = f"현대자동차의 정의선 회장이 인도를 {n}번 방문했다. " * times
     return {"text": text, "subject": {"start": 0, "end": 5}, "object": {"start": 7, "end": 10}}
+
+
+def dialogue(n: int, times: int) -> dict[str, Any]:
+    said = [("user", f"서울에서 {n}명이 먹을 한식당을 찾아요."), ("sys", "가격대는 어떻게 할까요?")] * times
+    return {"turns": [{"role": role, "text": text} for role, text in [*said, ("user", "적당한 곳이면 됩니다.")]]}
 
 
 def alone(url: str, requests: list[Request]) -> list[Reply]:
