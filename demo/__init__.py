@@ -4,6 +4,6 @@
 folder that transformers loads. See README.md here for scores, licences and limits.
 """
 
-from demo.assemble import HEADS, TRUNK, assemble, default_names, names, suite_path
+from demo.assemble import HEADS, TRUNK, assemble, default_names, files, more_names, names, suite_path
 
-__all__ = ["HEADS", "TRUNK", "assemble", "default_names", "names", "suite_path"]
+__all__ = ["HEADS", "TRUNK", "assemble", "default_names", "files", "more_names", "names", "suite_path"]

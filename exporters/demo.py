@@ -20,11 +20,9 @@ SOURCE = "demo"
 
 
 def fingerprint(name: str) -> str:
-    """Changes with the trunk, the head, the head's suite or the suite that it includes, and our own version."""
+    """Changes with the trunk, the head, its stages and assets, their suites and those they include, and our version."""
     suite = suites.load(demo.suite_path(name)).model_dump_json()
-    head = demo.HEADS / name
-    files = [demo.TRUNK / "model.safetensors", head / "head.safetensors", head / "config.json"]
-    facts = [*map(sha256, files), suite, str(FORMAT), __version__]
+    facts = [*map(sha256, demo.files(name)), suite, str(FORMAT), __version__]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
 
 
