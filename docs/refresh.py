@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 PAGES = ("README.md", "docs/tasks.md")
-SHOWN = re.compile(r"(```sh\n(curl .*)\n```\n```json\n).*?(\n```)", re.DOTALL)
+SHOWN = re.compile(r"(```sh\n(curl [^\n]*)\n```\n```json\n)[^\n]*(\n```)")
 
 
 def main(host: str = "localhost:3000") -> int:
@@ -28,7 +28,9 @@ def main(host: str = "localhost:3000") -> int:
 
     for page in PAGES:
         path = root / page
-        path.write_text(SHOWN.sub(answered, path.read_text(encoding="utf-8")), encoding="utf-8")
+        # What stands below is served on request, and need not be there.
+        served, mark, rest = path.read_text(encoding="utf-8").partition("## On request")
+        path.write_text(SHOWN.sub(answered, served) + mark + rest, encoding="utf-8")
         print(f"{page}: answers are this server's")
     return 0
 

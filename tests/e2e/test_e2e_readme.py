@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def shown(page: str) -> list[tuple[str, str]]:
-    text = (ROOT / page).read_text(encoding="utf-8")
+    """Requests to the models that are served by default, and their answers."""
+    text = (ROOT / page).read_text(encoding="utf-8").partition("## On request")[0]
     return re.findall(r"```sh\n(curl .*)\n```\n```json\n(.*)\n```", text)
 
 
