@@ -60,9 +60,7 @@ class Entity(BaseModel):
 
 class Entities(Reading):
     entities: list[Entity] = Field(description="in order of the text, never overlapping")
-    tags: list[str] | None = Field(
-        description="the model's own tag of each code point of the text, before any threshold; null unless asked for"
-    )
+    tags: list[str] = Field(description="the tag of every character of the text, if they were asked for; else empty")
 
 
 class Tag(NamedTuple):
@@ -163,7 +161,7 @@ class TokenClassification(Head):
                     "score": rounded(run.score),
                 }
             )
-        tags = self.characters(logits, c.tokens, c.text) if item.tags else None
+        tags = self.characters(logits, c.tokens, c.text) if item.tags else []
         return {"entities": entities, "tags": tags, "truncated": encoded.truncated, "tokens": encoded.tokens}
 
     def characters(self, logits: Array, tokens: Tokens, text: Normalized) -> list[str]:

@@ -35,8 +35,8 @@ def call(url: str, endpoint: str, item: Any) -> Any:
 
 
 def test_bentomls_client_calls_an_endpoint_by_its_name(server: str) -> None:
-    answer = call(server, "klue_ner", {"text": "이순신은 여수에 갔다."})
-    assert [entity["text"] for entity in answer["entities"]] == ["이순신", "여수"]
+    answer = call(server, "klue_ner", {"text": "이순신은 부산에 갔다."})
+    assert [entity["text"] for entity in answer["entities"]] == ["이순신", "부산"]
 
 
 def test_bentomls_client_calls_a_batch_and_passes_options(server: str) -> None:

@@ -34,7 +34,10 @@ def problems(schema: dict[str, Any], value: Any, document: Any, path: str = "$")
     if "type" in schema and type(value) not in JSON_TYPES[schema["type"]]:
         yield f"{path}: {value!r} is not of type {schema['type']}"
         return
-    if isinstance(value, dict):
+    if isinstance(value, dict) and "additionalProperties" in schema and "properties" not in schema:
+        for name, one in value.items():
+            yield from problems(schema["additionalProperties"], one, document, f"{path}.{name}")
+    elif isinstance(value, dict):
         known = schema["properties"]
         yield from (f"{path}: {name} is missing" for name in schema.get("required", []) if name not in value)
         yield from (f"{path}: {name} is not documented" for name in value if name not in known)

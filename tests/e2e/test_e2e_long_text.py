@@ -10,9 +10,9 @@ import pytest
 
 RIVER = (
     "cmrc2018",
-    "黄河的长度是多少？",
-    "黄河是中国第二长的河流，全长约5464公里，发源于青海省，最后注入渤海。",
-    "约5464公里",
+    "长江的长度是多少？",
+    "长江是中国最长的河流，全长6300公里，发源于青藏高原，最后流入东海。",
+    "6300公里",
 )
 LAKE = (
     "drcd",
@@ -43,22 +43,22 @@ def models(client: httpx.Client) -> dict[str, dict[str, Any]]:
 
 def test_an_entity_at_the_end_of_a_long_text_is_found_once(client: httpx.Client) -> None:
     # huggingface/transformers#15177: names in the tail leaked unmasked.
-    text = "오늘은 날씨가 맑고 바람이 분다. " * 200 + "김철수는 부산에 산다."
+    text = "아주 맛있는 밥을 먹고 잤다. " * 240 + "이재용은 서울에 산다."
     answer = ask(client, "klue-ner", text=text)
-    tail = [(e["type"], e["text"], e["start"]) for e in answer["entities"] if e["start"] >= text.index("김철수")]
-    assert tail == [("PS", "김철수", text.index("김철수")), ("LC", "부산", text.index("부산"))]
+    tail = [(e["type"], e["text"], e["start"]) for e in answer["entities"] if e["start"] >= text.index("이재용")]
+    assert tail == [("PS", "이재용", text.index("이재용")), ("LC", "서울", text.index("서울"))]
     assert answer["truncated"] is False
     assert answer["tokens"] > 3000
 
 
 def test_an_entity_at_any_place_of_overlapping_windows_is_found_once(client: httpx.Client) -> None:
     # rehydra-ai/rehydra-sdk#82: what two windows saw came back twice, what lay on their border not at all.
-    filler, sentence = "오늘은 날씨가 맑고 바람이 분다. ", "김철수는 부산에 산다. "
+    filler, sentence = "아주 맛있는 밥을 먹고 잤다. ", "이재용은 서울에 산다. "
     for before in range(26):
         text = filler * before + sentence + filler * (25 - before)
         found = ask(client, "klue-ner", text=text)["entities"]
-        at = text.index("김철수")
-        assert [(e["text"], e["start"]) for e in found] == [("김철수", at), ("부산", at + 5)]
+        at = text.index("이재용")
+        assert [(e["text"], e["start"]) for e in found] == [("이재용", at), ("서울", at + 5)]
 
 
 def test_many_entities_in_many_windows_are_in_order_and_apart(client: httpx.Client) -> None:
@@ -70,14 +70,14 @@ def test_many_entities_in_many_windows_are_in_order_and_apart(client: httpx.Clie
 
 
 def test_a_long_text_may_be_cut_or_refused_instead_of_windowed(client: httpx.Client) -> None:
-    text = "김철수는 부산에 산다. " * 130
+    text = "이재용은 서울에 산다. " * 130
     cut = ask(client, "klue-ner", text=text, on_overflow="truncate")
     assert (cut["truncated"], cut["tokens"]) == (True, 128)
     refused = client.post("/klue-ner", json={"text": text, "on_overflow": "error"})
     assert refused.status_code == 422
     assert refused.json()["error"]["code"] == "text_too_long"
     assert "126" in refused.json()["error"]["message"]
-    short = ask(client, "klue-ner", text="김철수는 부산에 산다.", on_overflow="error")
+    short = ask(client, "klue-ner", text="이재용은 서울에 산다.", on_overflow="error")
     assert short["truncated"] is False
 
 

@@ -68,7 +68,7 @@ def test_tags_count_code_points_whatever_offsets_count(ner: Loaded) -> None:
 
 def test_tags_are_null_unless_asked_for(ner: Loaded) -> None:
     plain, asked = ner.ask(text="서울시"), ner.ask(text="서울시", tags=True)
-    assert plain["tags"] is None
+    assert plain["tags"] == []
     assert plain | {"tags": LC} == asked
     with pytest.raises(ValidationError):
         ner.item(text="서울시", tags="yes")
