@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, Field, model_validator
@@ -132,9 +132,13 @@ class QuestionAnswering(Head):
         if threshold is not None:
             null_score = rounded(probabilities[-1])
         offsets = Offsets(item.context, item.offset_unit)
-        answers = []
-        for f, p in zip(ranked[: item.top_k], probabilities, strict=False):
+        answers: list[dict[str, Any]] = []
+        seen: set[tuple[int, int]] = set()
+        for f, p in zip(ranked, probabilities, strict=False):
             start, end = c.text.span(c.tokens.spans[f.first][0], c.tokens.spans[f.last][1])
+            if (start, end) in seen or len(answers) == item.top_k:
+                continue  # a lone word mark before a piece is another token at the same place
+            seen.add((start, end))
             answers.append(
                 {
                     "text": item.context[start:end],
