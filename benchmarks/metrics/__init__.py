@@ -6,20 +6,9 @@ answer `{}` and must count as wrong. `base` has the building blocks.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+from typing import cast
 
 from benchmarks.metrics.base import Metric
+from benchmarks.registry import merged
 
-
-def _discover() -> dict[str, Metric]:
-    found: dict[str, Metric] = {}
-    for module in pkgutil.iter_modules(__path__, f"{__name__}."):
-        metrics: dict[str, Metric] = getattr(importlib.import_module(module.name), "METRICS", {})
-        if twice := found.keys() & metrics.keys():
-            raise RuntimeError(f"{module.name}: metrics defined twice: {', '.join(sorted(twice))}")
-        found |= metrics
-    return found
-
-
-METRICS: dict[str, Metric] = _discover()
+METRICS: dict[str, Metric] = cast(dict[str, Metric], merged(__name__, __path__, "METRICS"))

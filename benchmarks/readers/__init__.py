@@ -6,25 +6,15 @@ packaged suite whose format it reads. A file that breaks its format is a ReaderE
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 from benchmarks.records import Record
+from benchmarks.registry import merged
 from suites import Suite
 
 Reader = Callable[[Path, Suite], list[Record]]
 
 
-def _discover() -> dict[str, Reader]:
-    found: dict[str, Reader] = {}
-    for module in pkgutil.iter_modules(__path__, f"{__name__}."):
-        readers: dict[str, Reader] = getattr(importlib.import_module(module.name), "READERS", {})
-        if twice := found.keys() & readers.keys():
-            raise RuntimeError(f"{module.name}: readers defined twice: {', '.join(sorted(twice))}")
-        found |= readers
-    return found
-
-
-READERS: dict[str, Reader] = _discover()
+READERS: dict[str, Reader] = cast(dict[str, Reader], merged(__name__, __path__, "READERS"))

@@ -13,9 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from service.bundle import Bundle
 from service.errors import BundleError, InvalidItem
 from service.tasks import aggregation
-from service.tasks.base import Encoded, Head, Text
+from service.tasks.base import Encoded, Text
 from service.tasks.chunks import in_chunks
 from service.tasks.classification import Classification, ClassificationItem, LabelScore
+from service.tasks.windowed import Windowed
 from service.text import Normalized, Offsets, windows
 from service.types import Answer, Outputs, Run, Timing
 
@@ -67,7 +68,7 @@ class _Part(NamedTuple):
     end: int
 
 
-class DocumentClassification(Head):
+class DocumentClassification(Windowed):
     family = "document-classification"
     Input = DocumentItem
     Output = DocumentClasses
@@ -81,11 +82,6 @@ class DocumentClassification(Head):
         if isinstance(classes, int) and classes != self._reader.classes:
             raise BundleError(
                 f"{bundle.folder}: the graph has {classes} classes, the bundle names {self._reader.classes}"
-            )
-        self._room = self.encoder.max_length - self.encoder.fixed
-        if not self.params.stride < self._room:
-            raise BundleError(
-                f"{bundle.folder}: stride {self.params.stride} leaves no way forward in windows of {self._room}"
             )
 
     def texts(self, item: DocumentItem) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -11,33 +11,23 @@ from pydantic import Field
 from service.bundle import Bundle
 from service.errors import BundleError
 from service.tasks import triple_extraction
-from service.tasks.base import Encoded, Head
+from service.tasks.base import Encoded
 from service.tasks.chunks import in_chunks
-from service.tasks.encoder import Tokens, refuse_overflow
-from service.tasks.triple_extraction import Found, Span, TripleItem, Triples, by_label, listed
-from service.text import Normalized, windows
+from service.tasks.triple_extraction import Found, Span, Triples, by_label, listed
+from service.tasks.windowed import Context, Windowed, WindowedItem, WindowParams
 from service.types import Answer, Outputs, Run, Timing, sigmoid
 
 ROWS = 1
 """Rows of one run: with 53 relations the scores of one of 256 tokens are 28 MB, and several at once are no faster."""
 
 
-class Params(triple_extraction.Params):
-    """`stride`: tokens that neighbouring windows share. `max_spans`: of more subjects or more objects in one window
-    only the most probable ones are read."""
+class Params(triple_extraction.Params, WindowParams):
+    """`max_spans`: of more subjects or more objects in one window only the most probable ones are read."""
 
-    stride: Annotated[int, Field(ge=0)]
     max_spans: Annotated[int, Field(ge=1)]
 
 
-class _Context(NamedTuple):
-    text: Normalized
-    tokens: Tokens
-    windows: list[tuple[int, int]]
-    at: int
-
-
-class JointTripleExtraction(Head):
+class JointTripleExtraction(Windowed):
     """Every score is a logit that holds above 0: `entity` [2,T,T] of subjects and objects by first and last token,
     `head` and `tail` [R,T,T] of the first and the last tokens that a relation joins.
 
@@ -46,7 +36,7 @@ class JointTripleExtraction(Head):
     """
 
     family = "triple-extraction"
-    Input = TripleItem
+    Input = WindowedItem
     Output = Triples
     Params = Params
     outputs = ("entity", "head", "tail")
@@ -62,26 +52,9 @@ class JointTripleExtraction(Head):
             count = bundle.graph.outputs[name][0]
             if isinstance(count, int) and count != len(labels):
                 raise BundleError(f"{bundle.folder}: {name} has {count} relations, the bundle names {len(labels)}")
-        self._room = self.encoder.max_length - self.encoder.fixed
-        if not self.params.stride < self._room:
-            raise BundleError(
-                f"{bundle.folder}: stride {self.params.stride} leaves no way forward in windows of {self._room}"
-            )
 
     def predict(self, items: Sequence[Any], run: Run, timings: Sequence[Timing]) -> list[Answer | Exception]:
         return super().predict(items, in_chunks(run, self.sparse, ROWS), timings)
-
-    def encode(self, item: TripleItem) -> Encoded:
-        text = self.encoder.normalize(item.text)
-        tokens = self.encoder.tokenize(text.text, "text")
-        if len(tokens) > self._room and item.on_overflow == "error":
-            raise refuse_overflow("text", len(tokens), self._room)
-        spans = windows(len(tokens), self._room, self._room - self.params.stride)
-        truncated = item.on_overflow == "truncate" and len(spans) > 1
-        if truncated:
-            spans = spans[:1]
-        built = [self.encoder.row({"text": tokens.ids[start:end]}) for start, end in spans]
-        return Encoded([row for row, _ in built], truncated, _Context(text, tokens, spans, built[0][1]["text"]))
 
     def sparse(self, outputs: Outputs) -> Outputs:
         """What holds in one row: `triples` [N,5] of relation and first and last token of subject and object, their
@@ -104,12 +77,12 @@ class JointTripleExtraction(Head):
         triples = np.concatenate([relation[:, None], subject, object_], axis=1)
         return {"triples": triples, "logits": logits, "cut": np.array([cut])}
 
-    def decode(self, item: TripleItem, encoded: Encoded, outputs: Sequence[Outputs]) -> Answer:
+    def decode(self, item: WindowedItem, encoded: Encoded, outputs: Sequence[Outputs]) -> Answer:
         found = [one for index, out in enumerate(outputs) for one in self._found(encoded.context, index, out)]
         truncated = encoded.truncated or any(bool(out["cut"][0]) for out in outputs)
         return {"triples": listed(item, found), "truncated": truncated, "tokens": encoded.tokens}
 
-    def _found(self, c: _Context, index: int, out: Outputs) -> Iterator[Found]:
+    def _found(self, c: Context, index: int, out: Outputs) -> Iterator[Found]:
         begin, end = c.windows[index]
         # Without the tokens at an edge that has a neighbour.
         lowest, highest = begin + (index > 0), end - (index + 1 < len(c.windows))
@@ -121,7 +94,7 @@ class JointTripleExtraction(Head):
             if subject is not None and object_ is not None:
                 yield Found(subject, object_, self._relations[out["triples"][i, 0]], float(scores[i]))
 
-    def _span(self, c: _Context, first: int, last: int) -> Span | None:
+    def _span(self, c: Context, first: int, last: int) -> Span | None:
         """The characters of a span of tokens; None if it ends before it starts or stands for none."""
         start, end = c.tokens.spans[first][0], c.tokens.spans[last][1]
         return Span(*c.text.span(start, end)) if first <= last and start < end else None

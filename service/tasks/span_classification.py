@@ -3,41 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, Field
 
-from service.bundle import Bundle, Strict
+from service.bundle import Bundle
 from service.errors import BundleError
-from service.tasks.base import Encoded, Head, Item, Reading, Text
+from service.tasks.base import Encoded, Reading
 from service.tasks.chunks import in_chunks
-from service.tasks.encoder import Tokens, breaks, refuse_overflow
-from service.text import Normalized, Offsets, owners, windows
+from service.tasks.windowed import Context, Windowed, WindowedItem, WindowParams
+from service.text import Offsets, owners
 from service.types import Answer, Array, Outputs, Run, Timing, rounded, sigmoid
 
 
-class Params(Strict):
+class Params(WindowParams):
     """`form`: the graph scores every span in a `matrix` (global pointer), or tokens as `ends` of spans.
-    `threshold`: a logit; a span of the matrix is above it, a start or an end reaches it. `alignment`: pieces of the
-    tokenizer, or one look-up a character. `stride`: tokens that neighbouring windows share, unless they
-    part behind a mark of `break_after`, best kind first; a span of the matrix that
-    is longer is found only where it lies within one window."""
+    `threshold`: a logit; a span of the matrix is above it, a start or an end reaches it. A span of the matrix that is
+    longer than `stride` is found only where it lies within one window."""
 
     form: Literal["matrix", "ends"]
     threshold: float = 0.0
     alignment: Literal["token", "char"]
-    stride: Annotated[int, Field(ge=0)]
-    break_after: list[str] = []
-
-
-class SpanItem(Item):
-    text: Text
-    threshold: Annotated[float, Field(ge=0, le=1, description="leave out entities below this score")] | None = None
-    on_overflow: Annotated[
-        Literal["window", "truncate", "error"],
-        Field(description="text past the model's limit: read it in windows, read what fits and say so, or answer 422"),
-    ] = "window"
 
 
 class NestedEntity(BaseModel):
@@ -63,16 +50,9 @@ class Found(NamedTuple):
     score: float
 
 
-class _Context(NamedTuple):
-    text: Normalized
-    tokens: Tokens
-    spans: list[tuple[int, int]]
-    at: int
-
-
-class SpanClassification(Head):
+class SpanClassification(Windowed):
     family = "span-classification"
-    Input = SpanItem
+    Input = WindowedItem
     Output = NestedEntities
     Params = Params
     outputs = ()
@@ -89,11 +69,6 @@ class SpanClassification(Head):
                 raise BundleError(
                     f"{bundle.folder}: the graph has {kinds} types, the bundle names {len(self.manifest.labels)}"
                 )
-        self._room = self.encoder.max_length - self.encoder.fixed
-        if not 0 <= self.params.stride < self._room:
-            raise BundleError(
-                f"{bundle.folder}: stride {self.params.stride} leaves no way forward in windows of {self._room}"
-            )
 
     def predict(self, items: Sequence[Any], run: Run, timings: Sequence[Timing]) -> list[Answer | Exception]:
         return super().predict(items, in_chunks(run, self.sparse), timings)
@@ -105,24 +80,8 @@ class SpanClassification(Head):
         where = np.argwhere(outputs["scores"] > self.params.threshold)
         return {"spans": where, "logits": outputs["scores"][tuple(where.T)]}
 
-    def encode(self, item: SpanItem) -> Encoded:
-        text = self.encoder.normalize(item.text)
-        if self.params.alignment == "char":
-            tokens = self.encoder.characters(text.text)
-        else:
-            tokens = self.encoder.tokenize(text.text, "text")
-        if len(tokens) > self._room and item.on_overflow == "error":
-            raise refuse_overflow("text", len(tokens), self._room)
-        places = breaks(text.text, tokens, self.params.break_after)
-        spans = windows(len(tokens), self._room, self._room - self.params.stride, places)
-        truncated = item.on_overflow == "truncate" and len(spans) > 1
-        if truncated:
-            spans = spans[:1]
-        built = [self.encoder.row({"text": tokens.ids[start:end]}) for start, end in spans]
-        return Encoded([row for row, _ in built], truncated, _Context(text, tokens, spans, built[0][1]["text"]))
-
-    def decode(self, item: SpanItem, encoded: Encoded, outputs: Sequence[Outputs]) -> Answer:
-        c: _Context = encoded.context
+    def decode(self, item: WindowedItem, encoded: Encoded, outputs: Sequence[Outputs]) -> Answer:
+        c: Context = encoded.context
         # Lone word marks and white space stand for no character: no entity begins or ends with them.
         real = [
             ids != self.encoder.word_mark_id and start < end
@@ -147,9 +106,9 @@ class SpanClassification(Head):
         ]
         return {"entities": entities, "truncated": encoded.truncated, "tokens": encoded.tokens}
 
-    def _matrix(self, c: _Context, outputs: Sequence[Outputs], real: Sequence[bool]) -> Iterable[Found]:
+    def _matrix(self, c: Context, outputs: Sequence[Outputs], real: Sequence[bool]) -> Iterable[Found]:
         """Spans above the threshold; each belongs to the window that owns its middle, so that none is found twice."""
-        for out, (begin, end), (mine, others) in zip(outputs, c.spans, owners(c.spans), strict=True):
+        for out, (begin, end), (mine, others) in zip(outputs, c.windows, owners(c.windows), strict=True):
             scores = sigmoid(out["logits"])
             for (kind, i, j), score in zip(out["spans"].tolist(), scores.tolist(), strict=True):
                 first, last = begin + i - c.at, begin + j - c.at
@@ -157,13 +116,13 @@ class SpanClassification(Head):
                 if within and real[first] and real[last]:
                     yield Found(first, last, kind, score)
 
-    def _ends(self, c: _Context, outputs: Sequence[Outputs], real: Sequence[bool]) -> Iterable[Found]:
+    def _ends(self, c: Context, outputs: Sequence[Outputs], real: Sequence[bool]) -> Iterable[Found]:
         """Starts and ends of all windows, paired as if they were one text."""
         start, end = (
             np.concatenate(
                 [
                     out[name][c.at + a - begin : c.at + b - begin]
-                    for out, (begin, _), (a, b) in zip(outputs, c.spans, owners(c.spans), strict=True)
+                    for out, (begin, _), (a, b) in zip(outputs, c.windows, owners(c.windows), strict=True)
                 ]
             )
             for name in ("start", "end")

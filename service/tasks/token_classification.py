@@ -8,25 +8,25 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import BaseModel, Field
 
-from service.bundle import Bundle, Strict
+from service.bundle import Bundle
 from service.errors import BundleError
 from service.tasks import viterbi
-from service.tasks.base import Encoded, Head, Item, Reading, Text
-from service.tasks.encoder import Tokens, breaks, refuse_overflow
-from service.text import Normalized, Offsets, owners, windows
+from service.tasks.base import Encoded, Reading
+from service.tasks.encoder import Tokens
+from service.tasks.windowed import Context, Windowed, WindowedItem, WindowParams
+from service.text import Normalized, Offsets, owners
 from service.types import Answer, Array, Outputs, rounded, softmax
 
 # How each scheme's prefixes act; a BMES middle is an inside.
 PREFIXES = {"B": "B", "I": "I", "M": "I", "E": "E", "S": "S"}
 
 
-class Params(Strict):
+class Params(WindowParams):
     """`orphan_inside`: an I- that continues nothing opens an entity, is dropped and ends the open one as in strict
     IOB2, or is ignored and leaves the open one open as in CLUENER's script. `lone_begin`: an entity that is a B- and
     nothing more is kept, or dropped as that script does, because its models have an S- for it.
     `piece_begin`: a B- on a later piece of the same word opens a new entity (tags are by character), or continues
-    the open one (tags are by word). `alignment`: pieces of the tokenizer, or one look-up a character.
-    `stride`: tokens that neighbouring windows share, unless they part behind a mark of `break_after`, best kind first.
+    the open one (tags are by word).
     `crf`: tags are the best sequence, not the best by themselves."""
 
     scheme: Literal["IOB2", "BIOS", "BMES"]
@@ -34,20 +34,12 @@ class Params(Strict):
     lone_begin: Literal["keep", "drop"] = "keep"
     piece_begin: Literal["open", "continue"]
     alignment: Literal["token", "char"]
-    stride: Annotated[int, Field(ge=0)]
-    break_after: list[str] = []
     ignore_labels: list[str] = []
     crf: viterbi.Crf | None = None
 
 
-class EntityItem(Item):
-    text: Text
-    threshold: Annotated[float, Field(ge=0, le=1, description="leave out entities below this score")] | None = None
+class EntityItem(WindowedItem):
     tags: Annotated[bool, Field(description="also give the model's tag of every character")] = False
-    on_overflow: Annotated[
-        Literal["window", "truncate", "error"],
-        Field(description="text past the model's limit: read it in windows, read what fits and say so, or answer 422"),
-    ] = "window"
 
 
 class Entity(BaseModel):
@@ -77,14 +69,7 @@ class Run(NamedTuple):
     score: float
 
 
-class _Context(NamedTuple):
-    text: Normalized
-    tokens: Tokens
-    spans: list[tuple[int, int]]
-    at: int
-
-
-class TokenClassification(Head):
+class TokenClassification(Windowed):
     family = "token-classification"
     Input = EntityItem
     Output = Entities
@@ -108,36 +93,15 @@ class TokenClassification(Head):
         before = next(i for i, part in enumerate(self.manifest.template) if part.field is not None)
         chained = crf is not None and crf.span == "all"
         self._special = (before, self.encoder.fixed - before) if chained else (0, 0)
-        self._room = self.encoder.max_length - self.encoder.fixed
-        if not 0 <= self.params.stride < self._room:
-            raise BundleError(
-                f"{bundle.folder}: stride {self.params.stride} leaves no way forward in windows of {self._room}"
-            )
-
-    def encode(self, item: EntityItem) -> Encoded:
-        text = self.encoder.normalize(item.text)
-        if self.params.alignment == "char":
-            tokens = self.encoder.characters(text.text)
-        else:
-            tokens = self.encoder.tokenize(text.text, "text")
-        if len(tokens) > self._room and item.on_overflow == "error":
-            raise refuse_overflow("text", len(tokens), self._room)
-        places = breaks(text.text, tokens, self.params.break_after)
-        spans = windows(len(tokens), self._room, self._room - self.params.stride, places)
-        truncated = item.on_overflow == "truncate" and len(spans) > 1
-        if truncated:
-            spans = spans[:1]
-        built = [self.encoder.row({"text": tokens.ids[start:end]}) for start, end in spans]
-        return Encoded([row for row, _ in built], truncated, _Context(text, tokens, spans, built[0][1]["text"]))
 
     def decode(self, item: EntityItem, encoded: Encoded, outputs: Sequence[Outputs]) -> Answer:
-        c: _Context = encoded.context
+        c: Context = encoded.context
         parts = [
             out["logits"][c.at + start - begin : c.at + end - begin]
-            for out, (begin, _), (start, end) in zip(outputs, c.spans, owners(c.spans), strict=True)
+            for out, (begin, _), (start, end) in zip(outputs, c.windows, owners(c.windows), strict=True)
         ]
         if self._special != (0, 0):
-            last = c.spans[-1][1] - c.spans[-1][0]
+            last = c.windows[-1][1] - c.windows[-1][0]
             parts = [outputs[0]["logits"][: c.at], *parts, outputs[-1]["logits"][c.at + last :]]
         logits = np.concatenate(parts)
         offsets = Offsets(item.text, item.offset_unit)

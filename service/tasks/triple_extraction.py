@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, Field
 
 from service.bundle import Bundle, Strict
 from service.errors import BundleError, InvalidItem
-from service.tasks.base import Item, Reading, Text
+from service.tasks.base import Reading
 from service.tasks.chunks import in_chunks
 from service.tasks.pipeline import Pipeline
+from service.tasks.windowed import WindowedItem
 from service.text import Offsets
 from service.types import Answer, Run, Timing, rounded
 
@@ -34,15 +35,6 @@ class PairParams(Params):
 
     roles: tuple[str, str]
     max_pairs: Annotated[int, Field(ge=1)]
-
-
-class TripleItem(Item):
-    text: Text
-    threshold: Annotated[float, Field(ge=0, le=1, description="leave out triples below this score")] | None = None
-    on_overflow: Annotated[
-        Literal["window", "truncate", "error"],
-        Field(description="text past the model's limit: read it in windows, read what fits and say so, or answer 422"),
-    ] = "window"
 
 
 class Argument(BaseModel):
@@ -89,7 +81,7 @@ def by_label(params: Params, folder: Path) -> Mapping[str, tuple[str, str, str]]
     return rows
 
 
-def listed(item: TripleItem, found: Iterable[Found]) -> list[dict[str, Any]]:
+def listed(item: WindowedItem, found: Iterable[Found]) -> list[dict[str, Any]]:
     """Triples as they are answered. Those of the same three strings are one, with the place of the first of them in the
     text and the best score: the benchmark counts strings."""
     merged: dict[tuple[str, str, str], tuple[Found, float]] = {}
@@ -138,7 +130,7 @@ class TripleExtraction(Pipeline):
 
     family = "triple-extraction"
     stages = {"entities": "span-classification", "relations": "span-pair-classification"}
-    Input = TripleItem
+    Input = WindowedItem
     Output = Triples
     Params = PairParams
 
@@ -203,6 +195,6 @@ def _rank(named: tuple[str, _Candidate]) -> float:
     return -named[1].score
 
 
-def _request(item: TripleItem, pair: _Pair) -> dict[str, Any]:
+def _request(item: WindowedItem, pair: _Pair) -> dict[str, Any]:
     spans = {"subject": pair.subject.span, "object": pair.object.span}
     return {"text": item.text, "top_k": 1} | {role: span._asdict() for role, span in spans.items()}

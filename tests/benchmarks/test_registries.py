@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks import metrics, readers
 from benchmarks.metrics.base import Sum, mean
+from benchmarks.registry import merged
 
 
 @pytest.mark.parametrize(("package", "table"), [(metrics, "METRICS"), (readers, "READERS")], ids=["metrics", "readers"])
@@ -20,12 +21,14 @@ def test_a_module_is_found_and_may_not_take_a_name_that_is_taken(
     taken = next(iter(getattr(package, table)))
     module, name = tmp_path / "of_ones_own.py", f"{package.__name__}.of_ones_own"
     module.write_text(f"{table} = {{'own/new': None}}\n", encoding="utf-8")
-    assert package._discover().keys() - getattr(package, table).keys() == {"own/new"}
+    assert merged(package.__name__, list(package.__path__), table).keys() - getattr(package, table).keys() == {
+        "own/new"
+    }
     del sys.modules[name]
     delattr(package, "of_ones_own")
     module.write_text(f"{table} = {{{taken!r}: None, 'a': None}}\n", encoding="utf-8")
-    with pytest.raises(RuntimeError, match=f"{name}: {package.__name__.split('.')[1]} defined twice: {taken}"):
-        package._discover()
+    with pytest.raises(RuntimeError, match=f"{name}: {table} defined twice: {taken}"):
+        merged(package.__name__, list(package.__path__), table)
     del sys.modules[name]
     delattr(package, "of_ones_own")
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from recipe_tasks import OFFICIAL, own_tasks
 
 from demo import TRUNK
 
@@ -20,48 +21,18 @@ transformers = pytest.importorskip("transformers")
 
 from demo.recipe import (  # noqa: E402  # torch is not there in a server's environment
     batches,
-    dialogue,
     evaluate,
     features,
-    heldout,
     model,
-    records,
     splits,
     stage,
     start,
-    tasks,
     train,
     tune,
 )
 from demo.recipe.tasks import Task  # noqa: E402
 
-OFFICIAL = Path(__file__).parents[1] / "official"
 SIZES = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64, "num_hidden_layers": 2}
-FILES = {
-    "klue-ner": "klue/ner.tsv",
-    "klue-nli": "klue/nli.json",
-    "klue-sts": "klue/sts.json",
-    "klue-re": "klue/re.json",
-    "klue-mrc": "klue/mrc.json",
-    "klue-dp": "klue/dp.tsv",
-    "klue-wos": "klue/wos.json",
-    "cmedqaner": "chineseblue/cmedqaner.jsonl",
-    "cmedtc": "chineseblue/cmedtc.txt",
-    "bc5cdr": "biomed/bc5cdr.tsv",
-    "pubmedqa": "biomed/pubmedqa.json",
-}
-"""One task of every kind and reader, over the hand-made records of the official formats."""
-
-
-def _tasks(percent: int = 0, chosen: tuple[str, ...] = tuple(FILES)) -> dict[str, Task]:
-    """Tasks of the recipe whose only source is a hand-made file, of which `percent` are held out."""
-    found = {}
-    for name, task in tasks.load().items():
-        if name in chosen:
-            dropped = ("repeat", "test_ids", "test")
-            source = {key: value for key, value in task.sources[0].items() if key not in dropped}
-            found[name] = replace(task, sources=[source | {"file": FILES[name], "percent": percent}], tokens=3000)
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +55,7 @@ def _trainer(chosen: dict[str, Task], trunk: model.Trunk, tokenizer: Any, **plan
 
 
 def test_training_lowers_every_loss(trunk: model.Trunk, tokenizer: Any, tmp_path: Path) -> None:
-    chosen = _tasks()
+    chosen = own_tasks()
     trainer = _trainer(chosen, trunk, tokenizer)
     rng = random.Random(0)
     made = {name: features.encode(task, splits.split(task, OFFICIAL).used, tokenizer) for name, task in chosen.items()}
@@ -129,16 +100,16 @@ def test_training_lowers_every_loss(trunk: model.Trunk, tokenizer: Any, tmp_path
     shutil.copytree(TRUNK, settings, ignore=shutil.ignore_patterns("*.safetensors"))
     trunk.bert.config.save_pretrained(settings)
     judge = evaluate.Judge(chosen, settings, tmp_path / "staged")
-    for task in _tasks(percent=100).values():
+    for task in own_tasks(percent=100).values():
         scores = judge.score(task, OFFICIAL)
         assert scores.pop("n") >= 2
         assert all(-100 <= value <= 100 for value in scores.values())
-    learned = judge.score(_tasks(percent=100)["klue-nli"], OFFICIAL)
+    learned = judge.score(own_tasks(percent=100)["klue-nli"], OFFICIAL)
     assert learned["accuracy"] > 60  # these very records were trained on
 
 
 def test_rates_rise_fall_and_follow_the_further_of_tokens_and_time(trunk: model.Trunk, tokenizer: Any) -> None:
-    chosen = _tasks(chosen=("klue-nli",))
+    chosen = own_tasks(chosen=("klue-nli",))
     trainer = _trainer(chosen, trunk, tokenizer, deadline=100.0, rise=0.5)
     trainer.elapsed, trainer.done["klue-nli"] = 25.0, 600
     assert trainer.progress == 0.25
@@ -151,7 +122,7 @@ def test_rates_rise_fall_and_follow_the_further_of_tokens_and_time(trunk: model.
 
 
 def test_tuning_goes_on_with_the_heads_alone(trunk: model.Trunk, tokenizer: Any, tmp_path: Path) -> None:
-    chosen = _tasks(chosen=("klue-wos", "cmedqaner"))
+    chosen = own_tasks(chosen=("klue-wos", "cmedqaner"))
     trainer = _trainer(chosen, trunk, tokenizer)
     for task in chosen.values():
         made = [
@@ -160,51 +131,6 @@ def test_tuning_goes_on_with_the_heads_alone(trunk: model.Trunk, tokenizer: Any,
         ]
         means = tune.tune(task, trainer.heads, trunk.table, made, tune.states(trunk, made), epochs=15)
         assert means[-1] < 0.9 * means[0]
-
-
-def test_no_text_of_a_held_out_record_trains(tmp_path: Path) -> None:
-    rows = [{"guid": str(i), "title": f"text {i // 2}", "label": "x"} for i in range(60)]
-    (tmp_path / "file.json").write_text(json.dumps(rows), encoding="utf-8")
-    source = {"reader": "json_list", "fields": ["title"], "label": "label", "file": "file.json", "key": "guid"}
-    task = Task("t", "classes", "klue/ynat", 64, 1, [source | {"percent": 30, "repeat": 2}])
-    found = splits.split(task, tmp_path)
-    held = {record.texts for record in found.held}
-    assert [r.key for r in found.held] == [row["guid"] for row in rows if splits.held_out(row["guid"], 30)]
-    assert 0 < len(found.held) < 40
-    assert not held & {record.texts for record in found.train}
-    assert len(found.used) == 2 * len(found.train)
-
-
-def test_the_split_never_changes() -> None:
-    # sha1("a") starts with 86f7e437, which is 59 modulo 100.
-    assert (splits.held_out("a", 59), splits.held_out("a", 60)) == (False, True)
-
-
-def test_held_out_files_hold_what_the_official_file_holds(tmp_path: Path) -> None:
-    chosen = _tasks(percent=100)
-    for path, task in zip(heldout.write(chosen, OFFICIAL, tmp_path), chosen.values(), strict=True):
-        source = task.sources[0]
-        again = records.read(tmp_path, {**source, "file": path.name})
-        assert again == records.read(OFFICIAL, source), task.name
-
-
-def test_a_dialogue_is_read_turn_by_turn_and_cut_at_the_left(tokenizer: Any) -> None:
-    said = [
-        {"role": "user", "text": "a b", "state": ["식당-이름-한-글"]},
-        {"role": "sys", "text": "c"},
-        {"role": "user", "text": "d", "state": []},
-    ]
-    a, b, c, d = (tokenizer(text, add_special_tokens=False)["input_ids"][0] for text in "abcd")
-    first, second = dialogue.turns(said, tokenizer, 64)
-    assert first.ids == [0, 2, 2, a, b, 2]
-    assert second.ids == [0, 2, a, b, 2, c, 2, d, 2]
-    assert first.state == {"식당-이름": "한-글"}
-    assert dialogue.turns(said, tokenizer, 6)[1].ids == [0, 2, c, 2, d, 2]
-    gates = dialogue.Gates(["none", "any", "ptr"], "none", "ptr")
-    wanted = dialogue.targets({"x": "any", "z": "a b"}, ["x", "y", "z"], gates, tokenizer, steps=2)
-    assert wanted == {"gates": [1, 0, 2], "slots": [2], "values": [[a, b]]}
-    assert [gates.value(i, "v") for i in range(3)] == [None, "any", "v"]
-    assert gates.value(2, "none") is None
 
 
 def _packed(values: np.ndarray[Any, Any], four_bit: bool) -> bytes:
@@ -272,7 +198,7 @@ def test_start_weights_are_what_the_file_says(settings: Path, tokenizer: Any, tm
 
 def test_two_workers_train_what_one_trains(settings: Path, tokenizer: Any, tmp_path: Path) -> None:
     _four_bit_file(tmp_path / "weights.bin", tokenizer.convert_ids_to_tokens(list(range(len(tokenizer)))))
-    chosen = {n: replace(t, tokens=400) for n, t in _tasks(chosen=("klue-nli", "cmedqaner")).items()}
+    chosen = {n: replace(t, tokens=400) for n, t in own_tasks(chosen=("klue-nli", "cmedqaner")).items()}
     states = []
     for workers in (1, 2):
         plan = train.Plan(deadline=1e9, workers=workers, warm=2, dropout=0.0)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertConfig, BertModel
 
-from exporters import checkpoint, heads
+from exporters import checkpoint
 from exporters.errors import ExportError
 from exporters.heads import Encoded
 from exporters.heads.dependency_parsing import BiaffineHead, ParserHead, relations
@@ -248,7 +248,3 @@ def test_the_graph_is_the_network_over_all_shapes(
         "rel": ["words", "words_and_root", 38],
     }
     open_bundle(Bundle(folder), "cpu")  # the answers of torch, once more
-
-
-def test_both_parsers_are_registered() -> None:
-    assert {"biaffine", "klue-parser"} <= heads.heads().keys()

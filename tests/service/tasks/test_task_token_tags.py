@@ -10,9 +10,6 @@ import pytest
 from kit import Loaded, copy, load, tagging
 from pydantic import ValidationError
 
-from service.bundle import Bundle
-from service.loading import open_bundle
-
 LABELS = ["B-PS", "I-PS", "B-LC", "I-LC", "O"]
 TAGS = {
     "서울": "B-LC",
@@ -91,13 +88,3 @@ def test_tags_of_a_model_that_looks_up_characters(bundle_of: Callable[[str], Pat
     folder = copy(bundle_of("clue/cluener"), tmp_path / "bundle", decoder={"ignore_labels": ["X"]})
     tagging(folder, {"李": "B-name", "明": "I-name", "王": "S-name", "在": "O"}, labels)
     assert load(folder).ask(text="李明 在王", tags=True)["tags"] == ["B-name", "I-name", "O", "O", "S-name"]
-
-
-def test_a_bundle_from_before_tags_still_opens(bundle_of: Callable[[str], Path], tmp_path: Path) -> None:
-    """Its golden answers lack the field, which is empty as long as nobody asks for it."""
-    folder = copy(bundle_of("klue/ner"), tmp_path / "bundle")
-    golden = [record.model_dump() for record in Bundle(folder).manifest.golden]
-    for record in golden:
-        assert record["answer"].pop("tags") == []
-    old = copy(folder, tmp_path / "old", golden=golden)
-    open_bundle(Bundle(old), "cpu")

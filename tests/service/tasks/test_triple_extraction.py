@@ -13,9 +13,9 @@ from kit import Loaded
 
 from service.bundle import Bundle
 from service.errors import BundleError, InvalidItem
-from service.loading import open_bundle
 from service.tasks import family
-from service.tasks.triple_extraction import Found, Span, TripleExtraction, TripleItem, listed
+from service.tasks.triple_extraction import Found, Span, TripleExtraction, listed
+from service.tasks.windowed import WindowedItem
 from service.types import Timing
 
 Ask = Callable[[Any], Any]
@@ -131,16 +131,16 @@ def test_the_subjects_type_is_that_of_the_relations_row(pipeline: TripleExtracti
         assert (triple["subject"]["type"], triple["predicate"], triple["object"]["type"]) == (subject, predicate, kind)
 
 
-@pytest.mark.parametrize(("unit", "places"), [("codepoint", (1, 4, 6, 8)), ("utf16", (2, 5, 7, 9)),
-                                              ("byte", (4, 13, 19, 25))])  # fmt: skip
-def test_offsets_count_what_the_caller_counts(
-    pipeline: TripleExtraction, unit: str, places: tuple[int, int, int, int]
-) -> None:
+PLACES = {"codepoint": (1, 4, 6, 8), "utf16": (2, 5, 7, 9), "byte": (4, 13, 19, 25)}
+
+
+@pytest.mark.parametrize("unit", PLACES)
+def test_offsets_count_what_the_caller_counts(pipeline: TripleExtraction, unit: str) -> None:
     found = entities(("subject", "糖尿病", 1, 0.9), ("object", "多饮", 6, 0.9))
     model, relations = staged(pipeline, found, TABLE)
     (triple,) = model.ask(text="😀糖尿病常有多饮", offset_unit=unit)["triples"]
     got = (triple["subject"]["start"], triple["subject"]["end"], triple["object"]["start"], triple["object"]["end"])
-    assert got == places
+    assert got == PLACES[unit]
     assert relations.asked[0][0]["subject"] == {"start": 1, "end": 4}
 
 
@@ -159,7 +159,7 @@ def test_triples_that_read_the_same_are_one_with_the_first_place_and_the_best_sc
         Found(Span(0, 2), Span(2, 4), kinds[0], 0.6),
         Found(Span(0, 2), Span(2, 4), kinds[1], 0.7),
     ]
-    (triple,) = listed(TripleItem(text=text), found)
+    (triple,) = listed(WindowedItem(text=text), found)
     assert (triple["subject"]["start"], triple["object"]["start"]) == (0, 2)
     assert triple["object"]["type"] == "其他", "of types at one place the more probable"
     assert triple["score"] == 0.9
@@ -250,9 +250,3 @@ def test_so_many_pairs_that_nobody_could_list_them_are_no_matter(pipeline: Tripl
     places = [(r["subject"]["start"], r["object"]["start"]) for r in asked]
     assert all(s != o for s, o in places)
     assert min(min(place) for place in places) == 8000 - 17, "17 of either make 17 x 16 pairs, 16 only 240"
-
-
-def test_a_bundle_opens_with_its_stages(bundle_of: Callable[[str], Path]) -> None:
-    task, chain = open_bundle(Bundle(bundle_of("cblue/cmeie")), "cpu")
-    assert isinstance(task, TripleExtraction)
-    assert task.tasks.keys() == chain.sessions.keys() == {"entities", "relations"}  # type: ignore[union-attr]

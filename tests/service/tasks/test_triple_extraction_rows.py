@@ -14,6 +14,7 @@ from exporters.export import export
 from service.bundle import Bundle
 from service.errors import InvalidItem
 from service.loading import open_bundle
+from service.tasks.triple_extraction import TripleExtraction
 from service.types import Outputs, Row, Timing
 
 TEXTS = [
@@ -151,3 +152,9 @@ def test_text_without_a_known_character_is_refused(model: Loaded) -> None:
     with pytest.raises(InvalidItem, match="no characters that the model knows") as refused:
         model.ask(text="\x07")
     assert refused.value.field == "text"
+
+
+def test_a_bundle_opens_with_its_stages(folder: Path) -> None:
+    task, chain = open_bundle(Bundle(folder), "cpu")
+    assert isinstance(task, TripleExtraction)
+    assert task.tasks.keys() == chain.sessions.keys() == {"entities", "relations"}  # type: ignore[union-attr]
