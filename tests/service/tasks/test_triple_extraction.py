@@ -89,6 +89,7 @@ MENTIONS = (
     ("object", "二甲双胍", 12, 0.99),
 )
 TABLE = {("糖尿病", "多饮"): (SYMPTOM, 0.75), ("糖尿病", "二甲双胍"): (DRUG, 0.6)}
+PLACES = {"codepoint": (1, 4, 6, 8), "utf16": (2, 5, 7, 9), "byte": (4, 13, 19, 25)}
 
 
 def test_pairs_that_have_a_relation_become_triples(pipeline: TripleExtraction) -> None:
@@ -129,9 +130,6 @@ def test_the_subjects_type_is_that_of_the_relations_row(pipeline: TripleExtracti
         model, _ = staged(pipeline, entities(*MENTIONS), {("糖尿病", "多饮"): (label, 0.5)})
         (triple,) = model.ask(text=TEXT)["triples"]
         assert (triple["subject"]["type"], triple["predicate"], triple["object"]["type"]) == (subject, predicate, kind)
-
-
-PLACES = {"codepoint": (1, 4, 6, 8), "utf16": (2, 5, 7, 9), "byte": (4, 13, 19, 25)}
 
 
 @pytest.mark.parametrize("unit", PLACES)
