@@ -36,8 +36,8 @@ class Head(nn.Module):
     """
 
     type: ClassVar[str]
-    inputs: ClassVar[dict[str, Axes]] = {}
-    outputs: ClassVar[dict[str, Axes]]
+    inputs: dict[str, Axes] = {}  # a head whose sizes are its labels sets its own
+    outputs: dict[str, Axes]
     pooler: ClassVar[bool] = False
     reads_labels: ClassVar[bool] = False
     """Whether the labels' names go into the graph, so that the order of its outputs is the suite's."""

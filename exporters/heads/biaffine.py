@@ -46,8 +46,8 @@ class Biaffine(nn.Module):
 
     def words(self, states: Tensor, head_idx: Tensor, tail_idx: Tensor, pos_ids: Tensor | None = None) -> Tensor:
         """States [B,T,H] and first and last piece of every word [B,W] -> root and words [B,W+1,D]."""
-        first = _pick(states, head_idx)
-        last = _pick(states, tail_idx)
+        first = pick(states, head_idx)
+        last = pick(states, tail_idx)
         root = states[:, :1]
         vectors = torch.cat([torch.cat([root, first], 1), torch.cat([root, last], 1)], -1)
         if self.pos_embedding is None:
@@ -70,10 +70,20 @@ class Biaffine(nn.Module):
     def relations_at(self, vectors: Tensor, heads: Tensor) -> Tensor:
         """Root and words [B,W+1,D] and one head a word [B,W] -> scores [B,W,R] of the relation between them."""
         dependent = functional.gelu(self.relation_dependent(vectors[:, 1:]))
-        head = _pick(functional.gelu(self.relation_head(vectors)), heads)
+        head = pick(functional.gelu(self.relation_head(vectors)), heads)
         scale = 1.0 / math.sqrt(self.relation_weight.shape[1])
         product = torch.einsum("bwl,rlm,bwm->bwr", dependent, self.relation_weight, head) * scale
         return torch.as_tensor(product + self.relation_linear(torch.cat([dependent, head], -1)))
+
+    def relations(self, vectors: Tensor) -> Tensor:
+        """Root and words [B,W+1,D] -> scores [B,W,W+1,R]: what `relations_at` says of each head, for all of them."""
+        dependent = functional.gelu(self.relation_dependent(vectors[:, 1:]))
+        head = functional.gelu(self.relation_head(vectors))
+        linear = self.relation_linear
+        size = linear.in_features // 2  # not from a tensor's shape: the slices below shall be constants of the graph
+        scores = pairs(dependent, self.relation_weight, head) / math.sqrt(size)
+        scores = scores + functional.linear(dependent, linear.weight[:, :size]).unsqueeze(2)
+        return torch.as_tensor(scores + functional.linear(head, linear.weight[:, size:], linear.bias).unsqueeze(1))
 
     def forward(
         self, states: Tensor, head_idx: Tensor, tail_idx: Tensor, word_mask: Tensor, pos_ids: Tensor | None = None
@@ -84,6 +94,15 @@ class Biaffine(nn.Module):
         return arcs, self.relations_at(vectors, arcs.argmax(-1))
 
 
-def _pick(states: Tensor, index: Tensor) -> Tensor:
+def pairs(dependent: Tensor, weight: Tensor, head: Tensor) -> Tensor:
+    """Dependents [B,W,D], a matrix [R,D,H] a relation and heads [B,W+1,H] -> products [B,W,W+1,R]."""
+    count, inner, size = weight.shape
+    # One product with a flat matrix of fixed size, which is the only kind that int8 knows.
+    flat = weight.transpose(0, 1).reshape(inner, count * size)
+    turned = torch.matmul(dependent, flat).unflatten(-1, (count, size)).flatten(1, 2)
+    return torch.matmul(turned, head.transpose(1, 2)).unflatten(1, (-1, count)).transpose(2, 3)
+
+
+def pick(states: Tensor, index: Tensor) -> Tensor:
     """Rows of `states` [B,T,H] at `index` [B,N] -> [B,N,H]."""
     return torch.gather(states, 1, index.unsqueeze(-1).expand(-1, -1, states.shape[-1]))

@@ -39,7 +39,7 @@ class Crf(Head):
         if span not in ("all", "text") or convention not in ("from-to", "to-from"):
             raise ValueError(f"no span {span!r} or no convention {convention!r}")
         tags = len(labels)
-        self.outputs = {"logits": ("sequence_length", str(tags))}  # type: ignore[misc]  # of this many tags
+        self.outputs = {"logits": ("sequence_length", str(tags))}
         self.span = span
         self.boundaries = boundaries
         self.classifier = nn.Linear(config.hidden_size, tags)

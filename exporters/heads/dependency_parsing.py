@@ -6,14 +6,11 @@ nothing in the graph turns on a head that is best by a hair.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
-from torch.nn import functional
 
 from exporters.heads import Axes, Encoded, Head
 from exporters.heads.biaffine import Biaffine
@@ -36,9 +33,9 @@ class ParserHead(Head):
         super().__init__()
         self.pos_tags = list(pos_tags)
         if pos_tags:
-            self.inputs = {**self.inputs, "pos_ids": ("words",)}  # type: ignore[misc]
+            self.inputs = {**self.inputs, "pos_ids": ("words",)}
         axes: Axes = ("words", "words_and_root", str(len(labels)))
-        self.outputs = {"arc": axes[:2], "rel": axes}  # type: ignore[misc]  # of this many relations
+        self.outputs = {"arc": axes[:2], "rel": axes}
 
     def sample(self, length: int, rng: np.random.Generator) -> dict[str, np.ndarray[Any, Any]]:
         first = np.unique(rng.integers(min(1, length - 1), length, max(1, length // 2)))
@@ -73,29 +70,4 @@ class BiaffineHead(ParserHead):
 
     def forward(self, encoded: Encoded, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         vectors = self.parser.words(encoded.states, inputs["head_idx"], inputs["tail_idx"], inputs.get("pos_ids"))
-        return {"arc": self.parser.arcs(vectors, inputs["word_mask"]), "rel": relations(self.parser, vectors)}
-
-
-def relations(parser: Biaffine, vectors: Tensor) -> Tensor:
-    """Root and words [B,W+1,D] -> scores [B,W,W+1,R]: what `relations_at` says of each head, for all of them."""
-    dependent = functional.gelu(parser.relation_dependent(vectors[:, 1:]))
-    head = functional.gelu(parser.relation_head(vectors))
-    linear = parser.relation_linear
-    size = linear.in_features // 2  # not from a tensor's shape: the slices below shall be constants of the graph
-    scores = pairs(dependent, parser.relation_weight, head) / math.sqrt(size)
-    scores = scores + functional.linear(dependent, linear.weight[:, :size]).unsqueeze(2)
-    return scores + functional.linear(head, linear.weight[:, size:], linear.bias).unsqueeze(1)
-
-
-def pairs(dependent: Tensor, weight: Tensor, head: Tensor) -> Tensor:
-    """Dependents [B,W,D], a matrix [R,D,H] a relation and heads [B,W+1,H] -> products [B,W,W+1,R]."""
-    count, inner, size = weight.shape
-    # One product with a flat matrix of fixed size, which is the only kind that int8 knows.
-    flat = weight.transpose(0, 1).reshape(inner, count * size)
-    turned = torch.matmul(dependent, flat).unflatten(-1, (count, size)).flatten(1, 2)
-    return torch.matmul(turned, head.transpose(1, 2)).unflatten(1, (-1, count)).transpose(2, 3)
-
-
-def pick(states: Tensor, index: Tensor) -> Tensor:
-    """Rows of `states` [B,T,H] at `index` [B,N] -> [B,N,H]."""
-    return torch.gather(states, 1, index.unsqueeze(-1).expand(-1, -1, states.shape[-1]))
+        return {"arc": self.parser.arcs(vectors, inputs["word_mask"]), "rel": self.parser.relations(vectors)}

@@ -28,7 +28,7 @@ class TradeHead(Head):
         if embedded != config.hidden_size:
             raise ValueError(f"word embeddings of {embedded} numbers cannot score states of {config.hidden_size}")
         slots = str(len(labels))
-        self.outputs = {"gate_logits": (slots, str(len(gates))), "gen_ids": (slots, str(steps))}  # type: ignore[misc]
+        self.outputs = {"gate_logits": (slots, str(len(gates))), "gen_ids": (slots, str(steps))}
         self.slots = labels
         self.gates = gates
         # What the slots are called is known once there is a tokenizer.

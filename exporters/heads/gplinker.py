@@ -33,7 +33,7 @@ class GpLinker(Head):
     def __init__(self, config: Any, labels: list[str], size: int = 64) -> None:
         super().__init__()
         axes = (str(len(labels)), "sequence_length", "sequence_length")
-        self.outputs = {**GpLinker.outputs, "head": axes, "tail": axes}  # type: ignore[misc]  # of this many relations
+        self.outputs = {**GpLinker.outputs, "head": axes, "tail": axes}
         self.size = size
         self.entity = GlobalPointer(config.hidden_size, ROLES, size)
         # Published ones have no bias a role.

@@ -15,8 +15,8 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from exporters.heads import Encoded
-from exporters.heads.biaffine import MASKED
-from exporters.heads.dependency_parsing import ParserHead, pairs, pick
+from exporters.heads.biaffine import MASKED, pairs, pick
+from exporters.heads.dependency_parsing import ParserHead
 
 
 class KlueParser(ParserHead):

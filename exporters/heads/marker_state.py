@@ -20,7 +20,7 @@ class MarkerState(Head):
 
     def __init__(self, config: Any, labels: list[str]) -> None:
         super().__init__()
-        self.outputs = {"logits": (str(len(labels)),)}  # type: ignore[misc]  # of this many classes
+        self.outputs = {"logits": (str(len(labels)),)}
         self.classifier = nn.Linear(2 * config.hidden_size, len(labels))
 
     def forward(self, encoded: Encoded, inputs: dict[str, Tensor]) -> dict[str, Tensor]:

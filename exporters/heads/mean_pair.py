@@ -26,7 +26,7 @@ class MeanPair(Head):
             raise ValueError("length belongs to a mean over padding (masked: false), which needs it")
         if length is not None and length > config.max_position_embeddings:
             raise ValueError(f"length is {length}; the encoder has {config.max_position_embeddings} positions")
-        self.outputs = {"logits": (str(len(labels)),)}  # type: ignore[misc]  # of this many classes
+        self.outputs = {"logits": (str(len(labels)),)}
         self.length = length
         self.pad = {"input_ids": int(config.pad_token_id)}
         self.classifier = nn.Linear(config.hidden_size, len(labels))

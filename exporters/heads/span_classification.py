@@ -23,7 +23,7 @@ class GlobalPointerHead(Head):
     def __init__(self, config: Any, labels: list[str], size: int = 64, rope: bool = True, bias: bool = False) -> None:
         super().__init__()
         types = len(labels)
-        self.outputs = {"scores": (str(types), "sequence_length", "sequence_length")}  # type: ignore[misc]  # this many
+        self.outputs = {"scores": (str(types), "sequence_length", "sequence_length")}
         self.pointer = GlobalPointer(config.hidden_size, types, size, rope)
         if not bias:
             del self.pointer.bias
@@ -42,7 +42,7 @@ class StartEndHead(Head):
     def __init__(self, config: Any, labels: list[str]) -> None:
         super().__init__()
         axes = ("sequence_length", str(len(labels)))
-        self.outputs = {"start": axes, "end": axes}  # type: ignore[misc]  # of this many types
+        self.outputs = {"start": axes, "end": axes}
         self.start = nn.ModuleList(nn.Linear(config.hidden_size, 1) for _ in labels)
         self.end = nn.ModuleList(nn.Linear(config.hidden_size, 1) for _ in labels)
 

@@ -19,7 +19,7 @@ from transformers import BertConfig, BertModel
 from exporters import checkpoint
 from exporters.errors import ExportError
 from exporters.heads import Encoded
-from exporters.heads.dependency_parsing import BiaffineHead, ParserHead, relations
+from exporters.heads.dependency_parsing import BiaffineHead, ParserHead
 from service.bundle import Bundle
 from service.loading import open_bundle
 
@@ -193,7 +193,7 @@ def biaffine() -> BiaffineHead:
 
 def test_relations_of_all_heads_are_those_of_each_head(biaffine: BiaffineHead) -> None:
     parser, vectors = biaffine.parser, torch.randn(2, 6, 19)
-    every = relations(parser, vectors)
+    every = parser.relations(vectors)
     assert every.shape == (2, 5, 6, 38)
     for head in range(6):
         assert torch.allclose(every[:, :, head], parser.relations_at(vectors, torch.full((2, 5), head)), atol=1e-5)
