@@ -18,11 +18,10 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from service import __version__, openapi
-from service.bundle import Bundle
-from service.config import Settings, find_bundles, load_settings
+from service.config import find_bundles, load_settings
 from service.endpoints import Batch, Results, api, batch_endpoint, one_endpoint
 from service.errors import BundleError, ConfigError, NotReady
-from service.http import Edge, json_response
+from service.http import Edge, Handler, json_response
 from service.server import Server
 from service.session import Session, require_device
 from service.tasks import FAMILIES, family
@@ -37,21 +36,20 @@ GRACE = 5
 PAGES = ("/", "/livez", "/healthz", "/readyz", "/metrics", "/docs.json", "/schema.json", "/v1/models")
 
 
-def build_service(settings: Settings, bundles: dict[str, Bundle]) -> Any:
-    """The service class for these bundles."""
-    server = Server(settings, bundles)
+def build_service(server: Server) -> Any:
+    """The service class for a server's bundles."""
+    settings, bundles = server.settings, server.bundles
     apis: dict[str, Any] = {}
-    routes = dict.fromkeys(PAGES, "GET")
+    handlers: dict[str, Handler] = {}
     for name, bundle in bundles.items():
         task = family(bundle)
         method = "".join(c if c.isalnum() else "_" for c in name)
         if not apis.keys().isdisjoint({method, f"{method}_batch"}):
             raise ConfigError(f"{name!r} and another model would both be called {method} by clients; choose an alias")
-        apis[method] = api(method, f"/{name}", task.Input, task.Output, one_endpoint(server, name, task.Input))
-        apis[f"{method}_batch"] = api(
-            f"{method}_batch", f"/{name}/batch", Batch, Results, batch_endpoint(server, name, task.Input)
-        )
-        routes |= {f"/{name}": "POST", f"/{name}/batch": "POST"}
+        handlers[f"/{name}"] = one = one_endpoint(server, name, task.Input)
+        handlers[f"/{name}/batch"] = many = batch_endpoint(server, name, task.Input)
+        apis[method] = api(method, f"/{name}", task.Input, task.Output, one)
+        apis[f"{method}_batch"] = api(f"{method}_batch", f"/{name}/batch", Batch, Results, many)
 
     def start(self: Any) -> None:
         server.start()
@@ -78,7 +76,9 @@ def build_service(settings: Settings, bundles: dict[str, Bundle]) -> Any:
         # A request ends by our own deadline. BentoML keeps a timer a request for this long, answered or not.
         traffic={"timeout": settings.timeout_ms / 1000 + GRACE},
     )(cls)
-    service.add_asgi_middleware(Edge, routes=routes, max_body=settings.max_body_bytes, refused=server.refused)
+    service.add_asgi_middleware(
+        Edge, handlers=handlers, pages=PAGES, max_body=settings.max_body_bytes, refused=server.refused
+    )
     service.mount_asgi_app(pages(server), path="/")
     return service
 
@@ -119,7 +119,7 @@ def create() -> Any:
             # A wheel with CUDA says nothing of the machine: only a session that starts there does.
             first = next(iter(bundles.values()))
             Session(first.graph_path, pads={}, device=settings.device)
-        return build_service(settings, bundles)
+        return build_service(Server(settings, bundles))
     except BundleError as error:
         raise SystemExit(f"clueserve cannot start: {error}") from None
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import bentoml
@@ -13,17 +11,13 @@ from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.errors import InternalError, InvalidItem, ServiceError, without_message
-from service.http import error_response, explain, json_response, parse
+from service.errors import InvalidItem, ServiceError
+from service.http import Handler, error_response, explain, json_response, parse
 from service.server import Server
 from service.types import Timing
 
-log = logging.getLogger("bentoml.clueserve")
-
 # Items of one batch that are started before others get the event loop: about a millisecond of work.
 STEP = 32
-
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Batch(BaseModel):
@@ -46,9 +40,9 @@ def timing_headers(timing: Timing) -> dict[str, str]:
 
 
 def one_endpoint(server: Server, name: str, model: type[BaseModel]) -> Handler:
-    async def handle(request: Request) -> Response:
+    async def handle(body: bytes) -> Response:
         try:
-            item = await parse(model, request)
+            item = await parse(model, body)
         except ServiceError as error:
             server.telemetry.outcome(name, error.code)
             return error_response(error)
@@ -75,9 +69,9 @@ def batch_endpoint(server: Server, name: str, model: type[BaseModel]) -> Handler
         path = f"items.{index}" + (f".{problem.field}" if problem.field else "")
         return to_json({"error": problem.body() | {"field": path}})
 
-    async def handle(request: Request) -> Response:
+    async def handle(body: bytes) -> Response:
         try:
-            batch = await parse(Batch, request)
+            batch = await parse(Batch, body)
             limit = server.settings.max_batch_items
             if len(batch.items) > limit:
                 raise InvalidItem(f"{len(batch.items)} items; at most {limit}", field="items", code="batch_too_large")
@@ -98,26 +92,22 @@ def batch_endpoint(server: Server, name: str, model: type[BaseModel]) -> Handler
 
 
 def api(name: str, route: str, model: type[BaseModel], output: type[BaseModel], handle: Handler) -> Any:
-    """A BentoML API whose body we read ourselves: BentoML's own 4xx do not name the field.
+    """A BentoML API: what BentoML's clients read in /schema.json. Over HTTP `Edge` asks the handler itself.
 
-    Its request and answer models are still what BentoML's clients see in /schema.json.
+    It reads the body itself too: BentoML's own 4xx do not name the field.
     """
 
     class Body(bentoml.IODescriptor, model):  # type: ignore[misc, valid-type]
         __root_input__ = True
 
         @classmethod
-        async def from_http_request(cls, request: Request, serde: Any) -> Any:
-            return request
+        async def from_http_request(cls, request: Request, serde: Any) -> bytes:
+            return await request.body()
 
     Body.__name__ = f"{model.__name__}Body"
 
-    async def call(self: Any, request: Request, /) -> Response:
-        try:
-            return await handle(request)
-        except Exception as error:
-            log.error("%s: a request failed\n%s", route, without_message(error))
-            return error_response(InternalError("the server failed on this request"))
+    async def call(self: Any, body: bytes, /) -> Response:
+        return await handle(body)
 
     call.__name__ = name
     call.__doc__ = output.__doc__

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from typing import Any, cast
 
 from bench import Bench
-from starlette.requests import Request
 from starlette.responses import Response
 
 from service.config import Settings
 from service.endpoints import batch_endpoint, one_endpoint
+from service.http import Handler
 from service.server import Server
 from service.telemetry import Telemetry
 from service.types import Timing
@@ -45,15 +44,10 @@ class Desk:
         self.batch = batch_endpoint(self.server, "news", bench.task.Input)
 
 
-def request(body: Any) -> Request:
-    raw = body if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False).encode()
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": raw, "more_body": False}
-
-    return Request({"type": "http", "method": "POST", "headers": []}, receive)
+def request(body: Any) -> bytes:
+    return body if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False).encode()
 
 
-async def ask(handle: Callable[[Request], Any], body: Any) -> tuple[int, Any, Response]:
+async def ask(handle: Handler, body: Any) -> tuple[int, Any, Response]:
     response = await handle(request(body))
     return response.status_code, json.loads(response.body), response

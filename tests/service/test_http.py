@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from starlette.requests import Request
+from starlette.responses import Response
 
-from service.http import Edge, json_response
+from service.http import Edge, Handler, json_response
 
-ROUTES = {"/": "GET", "/news": "POST", "/news/batch": "POST"}
+POSTED, READ = ("/news", "/news/batch"), ("/",)
 MAX = 100
 Message = dict[str, Any]
 
@@ -40,14 +40,17 @@ class Wire:
         if message["type"] == "http.response.body" and not message.get("more_body"):
             self.inbox.put_nowait({"type": "http.disconnect"})  # as servers do once an answer is out
 
-    async def echo(self, scope: Any, receive: Any, send: Any) -> None:
-        """An app that reads its body as any app does and answers with it."""
-        request = Request(scope, receive)
-        self.seen.append(await request.body())
-        await json_response({"size": len(self.seen[-1])}, headers={"X-Own": "1"})(scope, receive, send)
+    async def echo(self, body: bytes) -> Response:
+        """A handler that answers with the size of what it got."""
+        self.seen.append(body)
+        return json_response({"size": len(body)}, headers={"X-Own": "1"})
 
-    async def through(self, app: Callable[..., Awaitable[None]] | None = None) -> None:
-        edge = Edge(app or self.echo, ROUTES, MAX, self.refusals.append)  # type: ignore[arg-type]
+    async def behind(self, scope: Any, receive: Any, send: Any) -> None:
+        await json_response({"page": scope.get("path")})(scope, receive, send)
+
+    async def through(self, handler: Handler | None = None, app: Callable[..., Awaitable[None]] | None = None) -> None:
+        handlers = dict.fromkeys(POSTED, handler or self.echo)
+        edge = Edge(app or self.behind, handlers, READ, MAX, self.refusals.append)  # type: ignore[arg-type]
         async with asyncio.timeout(20):
             await edge(self.scope, self.receive, self.send)  # type: ignore[arg-type]
 
@@ -134,17 +137,17 @@ def test_a_client_that_leaves_takes_its_work_with_it() -> None:
     wire = Wire("POST", "/news", chunk(b"{}"))
     ended: list[str] = []
 
-    async def app(scope: Any, receive: Any, send: Any) -> None:
+    async def handler(body: bytes) -> Response:
         try:
-            await receive()
             await asyncio.sleep(20)
             ended.append("ran on")
         except asyncio.CancelledError:
             ended.append("cancelled")
             raise
+        raise AssertionError
 
     async def scenario() -> None:
-        exchange = asyncio.create_task(wire.through(app))
+        exchange = asyncio.create_task(wire.through(handler))
         await asyncio.sleep(0.01)
         wire.inbox.put_nowait({"type": "http.disconnect"})
         await asyncio.wait_for(exchange, 5)  # the server's own task goes on
@@ -155,17 +158,33 @@ def test_a_client_that_leaves_takes_its_work_with_it() -> None:
     assert (ended, wire.sent[0]["status"]) == (["cancelled"], 499)  # BentoML waits until something was sent
 
 
-def test_a_disconnect_after_the_answer_cancels_nothing() -> None:
-    wire = Wire("POST", "/news", chunk(b"{}"))
-    ended: list[str] = []
+def test_a_fault_of_ours_is_a_500_without_its_message(caplog: pytest.LogCaptureFixture) -> None:
+    wire = Wire("POST", "/news", chunk(b"what the caller wrote"))
 
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await wire.echo(scope, receive, send)
-        await asyncio.sleep(0.05)  # what is done behind the answer: accounts, logs
-        ended.append("finished")
+    async def handler(body: bytes) -> Response:
+        raise RuntimeError(body.decode())
 
-    asyncio.run(wire.through(app))
-    assert (ended, wire.status) == (["finished"], 200)
+    asyncio.run(wire.through(handler))
+    assert (wire.status, wire.body["error"]["code"]) == (500, "internal")
+    assert "RuntimeError" in caplog.text
+    assert "what the caller wrote" not in caplog.text + json.dumps(wire.body)
+
+
+@pytest.mark.parametrize(
+    "media", ["text/plain", "multipart/form-data; boundary=x", "", "application/vnd.bentoml+pickle"]
+)
+def test_a_body_of_another_type_is_refused_by_name(media: str) -> None:
+    wire = Wire("POST", "/news", chunk(b"{}"), headers={"content-type": media})
+    asyncio.run(wire.through())
+    assert (wire.status, wire.body["error"]["code"], wire.seen) == (415, "unsupported_media_type", [])
+    assert f"not {media.partition(';')[0]}" in wire.body["error"]["message"]
+
+
+@pytest.mark.parametrize("media", [None, "application/json", "Application/JSON; charset=utf-8", "application/json ;x"])
+def test_json_is_taken_however_it_is_written(media: str | None) -> None:
+    wire = Wire("POST", "/news", chunk(b"{}"), headers={"content-type": media} if media else {})
+    asyncio.run(wire.through())
+    assert (wire.status, wire.seen) == (200, [b"{}"])
 
 
 def test_nothing_watches_a_connection_whose_answer_is_out() -> None:
@@ -188,11 +207,12 @@ def test_nothing_watches_a_connection_whose_answer_is_out() -> None:
 def test_a_cancel_from_the_server_itself_is_not_swallowed() -> None:
     wire = Wire("POST", "/news", chunk(b"{}"))
 
-    async def app(scope: Any, receive: Any, send: Any) -> None:
+    async def handler(body: bytes) -> Response:
         await asyncio.sleep(20)
+        raise AssertionError
 
     async def scenario() -> None:
-        exchange = asyncio.create_task(wire.through(app))
+        exchange = asyncio.create_task(wire.through(handler))
         await asyncio.sleep(0.01)
         exchange.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -209,5 +229,5 @@ def test_what_is_not_http_passes_by() -> None:
 
     wire = Wire("GET", "/")
     wire.scope = {"type": "lifespan"}
-    asyncio.run(wire.through(app))
+    asyncio.run(wire.through(app=app))
     assert seen == ["lifespan"]
