@@ -10,6 +10,7 @@ from typing import Any
 
 from service.app import build_service
 from service.config import find_bundles, load_settings
+from service.pool import Turn
 from service.runner import Result
 from service.server import Server
 from service.types import Timing
@@ -18,7 +19,7 @@ from service.types import Timing
 class Idle(Server):
     """A server whose answers cost nothing."""
 
-    async def answer(self, name: str, item: Any) -> Result:
+    async def answer(self, name: str, item: Any, turn: Turn) -> Result:
         self.runners[name].task.check(item)
         result = Result(self.bundles[name].manifest.golden[0].answer, Timing(rows=1))
         self.telemetry.answered(name, result.timing)

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from service.errors import InvalidItem, ServiceError
 from service.http import Handler, error_response, explain, json_response, parse
+from service.pool import Turn
 from service.server import Server
 from service.types import Timing
 
@@ -47,7 +48,7 @@ def one_endpoint(server: Server, name: str, model: type[BaseModel]) -> Handler:
             server.telemetry.outcome(name, error.code)
             return error_response(error)
         try:
-            result = await server.answer(name, item)
+            result = await server.answer(name, item, Turn())
         except ServiceError as error:
             return error_response(error)
         return json_response(result.answer, headers=timing_headers(result.timing))
@@ -58,9 +59,9 @@ def one_endpoint(server: Server, name: str, model: type[BaseModel]) -> Handler:
 def batch_endpoint(server: Server, name: str, model: type[BaseModel]) -> Handler:
     adapter = TypeAdapter(model)
 
-    async def one(index: int, raw: Any) -> bytes:
+    async def one(index: int, raw: Any, turn: Turn) -> bytes:
         try:
-            return to_json((await server.answer(name, adapter.validate_python(raw))).answer)
+            return to_json((await server.answer(name, adapter.validate_python(raw), turn)).answer)
         except ValidationError as error:
             problem = explain(error)
             server.telemetry.outcome(name, problem.code)
@@ -78,10 +79,10 @@ def batch_endpoint(server: Server, name: str, model: type[BaseModel]) -> Handler
         except ServiceError as error:
             server.telemetry.outcome(name, error.code)
             return error_response(error)
-        tasks = []
+        tasks, turn = [], Turn()
         async with asyncio.TaskGroup() as group:  # a client that leaves takes all of its items with it
             for i, raw in enumerate(batch.items):
-                tasks.append(group.create_task(one(i, raw)))
+                tasks.append(group.create_task(one(i, raw, turn)))
                 if i % STEP == STEP - 1:
                     await asyncio.sleep(0)
         # Written item by item: a thousand answers at once would hold the event loop.

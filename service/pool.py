@@ -1,13 +1,20 @@
-"""The process's worker threads and the queues before them: admission by predicted wait, oldest item first."""
+"""The process's worker threads and the queues before them: admission by predicted wait, and whose turn is next.
+
+Jobs go in the order in which they would be finished if every request had a worker to itself: a headline that comes
+after a long document is read before it, one caller is read before the rest of a batch of thousands, and nothing waits
+for ever, because whatever comes later is due later.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import heapq
+import itertools
 import logging
 import math
 import threading
-from collections import deque
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import monotonic
@@ -22,14 +29,39 @@ HEADROOM = 0.8
 log = logging.getLogger("bentoml.clueserve")
 
 
+# The work that is due before a new job is summed by slices of this many seconds.
+SLICE = 0.05
+# A job is long if it costs so many times the usual one. It gets the last free worker only when it has waited as many
+# times its own cost as PATIENCE says: until then that worker is kept for the short ones.
+LONG = 5.0
+PATIENCE = 2.0
+# How much of the usual cost the latest job replaces.
+RATE = 0.05
+
+
+class Turn:
+    """One request's place in the queues: what it asked for before delays what it asks next."""
+
+    __slots__ = ("_due",)
+
+    def __init__(self) -> None:
+        self._due = monotonic()
+
+    def due(self, cost: float) -> float:
+        """When a further job of `cost` seconds would be finished by a worker who does nothing else."""
+        self._due = max(self._due, monotonic()) + cost
+        return self._due
+
+
 @dataclass(eq=False, slots=True)
 class Job:
-    """One item on its way: who waits for it, until when, and what it is expected to cost in seconds."""
+    """One item on its way: who waits for it, until when, when it is due, and its expected cost in seconds."""
 
     item: Any
     weight: int
     tokens: float
     cost: float
+    due: float
     future: asyncio.Future[Answer]
     loop: asyncio.AbstractEventLoop
     deadline: float
@@ -40,13 +72,36 @@ class Job:
         return now < self.deadline and not self.future.done()
 
 
+class Queue:
+    """Jobs by when they are due; equals in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Job]] = []
+        self._number = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    @property
+    def first(self) -> Job:
+        return self._heap[0][2]
+
+    def push(self, job: Job) -> None:
+        heapq.heappush(self._heap, (job.due, next(self._number), job))
+
+    def pop(self) -> Job:
+        return heapq.heappop(self._heap)[2]
+
+
 class Owner(Protocol):
     """Whoever owns a queue and answers its jobs."""
 
     name: str
-    queue: deque[Job]
+    queue: Queue
 
-    def take(self, budget: float) -> tuple[list[Job], float]: ...
+    def take(self, budget: float) -> tuple[list[Job], list[Job]]:
+        """Jobs to answer together, and jobs that nobody waits for any more; both leave the queue."""
+        ...
 
     def process(self, jobs: Sequence[Job]) -> Sequence[Answer | Exception]: ...
 
@@ -64,7 +119,8 @@ class Pool:
         self.take = take
         self._ready = threading.Condition()
         self._owners: list[Owner] = []
-        self._queued = 0.0  # predicted seconds of everything that waits
+        self._waiting: Counter[int] = Counter()  # slice of time -> predicted microseconds of what is due in it
+        self._usual = 0.0  # seconds
         self._ends: dict[int, float] = {}  # busy thread -> when it is predicted to be free
         self._closed = False
         self._threads = [threading.Thread(target=self._work, args=(i,), daemon=True) for i in range(threads)]
@@ -75,7 +131,7 @@ class Pool:
         with self._ready:
             self._owners.append(owner)
 
-    def put(self, queue: deque[Job], job: Job, patience: float) -> None:
+    def put(self, queue: Queue, job: Job, patience: float) -> None:
         """Queue a job; Overloaded if its predicted wait eats up `patience` or exceeds `max_wait` seconds.
 
         Into an idle pool everything goes, however long it takes to answer.
@@ -83,43 +139,63 @@ class Pool:
         with self._ready:
             if self._closed:
                 raise NotReady("the server is shutting down")
-            wait = self._wait()
+            wait = self._wait(job)
             limit = min(HEADROOM * patience, self.max_wait)
             if wait > limit:
                 # A second longer than the surplus: by then the queue has room, if nobody else fills it.
                 raise Overloaded(
                     f"the predicted wait is {wait:.1f} s, the limit {limit:.1f} s", 1 + math.ceil(wait - limit)
                 )
-            self._queued += job.cost
-            queue.append(job)
+            self._waiting[_slice(job)] += _microseconds(job)
+            self._usual += (RATE if self._usual else 1.0) * (job.cost - self._usual)
+            queue.push(job)
             self._ready.notify()
 
-    def _wait(self) -> float:
+    def _wait(self, job: Job) -> float:
         """Predicted seconds until a new job would be taken."""
         free = 0.0 if len(self._ends) < self.threads else max(0.0, min(self._ends.values()) - monotonic())
-        return free + self._queued / self.threads
+        mine = _slice(job)
+        return free + sum(cost for due, cost in self._waiting.items() if due <= mine) / 1e6 / self.threads
 
-    def _oldest(self) -> Owner | None:
+    def _next(self) -> tuple[Owner | None, float | None]:
+        """Whose turn it is, if anybody's; else the seconds after which it may be a long job's, if one waits."""
         waiting = [owner for owner in self._owners if owner.queue]
-        return min(waiting, key=lambda owner: owner.queue[0].enqueued, default=None)
+        if not waiting:
+            return None, None
+        if self.threads - len(self._ends) == 1 < self.threads:
+            now = monotonic()
+            held = {owner: self._held(owner.queue.first) - now for owner in waiting}
+            if not (waiting := [owner for owner in waiting if held[owner] <= 0]):
+                return None, min(held.values())
+        return min(waiting, key=lambda owner: owner.queue.first.due), None
+
+    def _held(self, job: Job) -> float:
+        """Until when the last free worker is not for this job."""
+        return job.enqueued + PATIENCE * job.cost if job.cost > LONG * self._usual else 0.0
 
     def _work(self, me: int) -> None:
         while True:
             jobs: list[Job] = []
             with self._ready:
-                while (owner := self._oldest()) is None:
-                    self._queued = 0.0
-                    if self._closed:
-                        return
-                    self._ready.wait()
+                while True:
+                    owner, pause = self._next()
+                    if owner is not None:
+                        break
+                    if pause is None:
+                        self._waiting.clear()
+                        if self._closed:
+                            return
+                    self._ready.wait(pause)
                 try:
                     jobs, dropped = owner.take(self.take)
                 except Exception as error:
                     log.error("%s: its queue cannot be read: %s", owner.name, type(error).__name__)
-                    jobs, dropped = [owner.queue.popleft()] if owner.queue else [], 0.0
-                cost = sum(job.cost for job in jobs)
-                self._queued -= cost + dropped
-                self._ends[me] = monotonic() + cost
+                    jobs, dropped = [owner.queue.pop()], []
+                for job in (*jobs, *dropped):
+                    self._waiting[_slice(job)] -= _microseconds(job)
+                    if not self._waiting[_slice(job)]:
+                        del self._waiting[_slice(job)]
+                self._ends[me] = monotonic() + sum(job.cost for job in jobs)
             self._answer(owner, jobs)
             with self._ready:
                 del self._ends[me]
@@ -142,6 +218,15 @@ class Pool:
             self._ready.notify_all()
         for thread in self._threads:
             thread.join()
+
+
+def _slice(job: Job) -> int:
+    return int(job.due / SLICE)
+
+
+def _microseconds(job: Job) -> int:
+    # Whole numbers, so that what goes out is exactly what came in.
+    return round(job.cost * 1e6)
 
 
 def deliver(jobs: Sequence[Job], results: Sequence[Answer | Exception]) -> None:

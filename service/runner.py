@@ -1,4 +1,4 @@
-"""One bundle at work behind a queue of its own; one pool of worker threads serves all of them, oldest item first.
+"""One bundle at work behind a queue of its own; one pool of worker threads serves all of them.
 
 Promises: an answer goes only to its caller; one bad item fails alone; the answer does not depend on what else is
 running; work whose caller left or whose time ran out is not done; what would wait too long is refused at once.
@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, NamedTuple
 
 from service.errors import DeadlineExceeded, InternalError, ServiceError, without_message
-from service.pool import Job, Pool
+from service.pool import Job, Pool, Queue, Turn
 from service.session import Chain, Cost, Session
 from service.tasks.base import Task
 from service.types import Answer, Timing
@@ -44,15 +43,15 @@ class Runner:
         self.session = session
         self.name = task.manifest.name
         self._pool = pool
-        self.queue: deque[Job] = deque()
+        self.queue = Queue()
         self._on_depth = on_depth
         # Learnt from traffic: tokens a character, and real seconds a predicted second.
         self._density = 1.0
         self._drift = 1.0
         pool.add(self)
 
-    async def submit(self, item: Any, timeout: float) -> Result:
-        """Answer one item within `timeout` seconds.
+    async def submit(self, item: Any, timeout: float, turn: Turn) -> Result:
+        """Answer one item of a request within `timeout` seconds.
 
         Raises InvalidItem, Overloaded, DeadlineExceeded or InternalError. Cancelling the call drops the item.
         """
@@ -62,7 +61,7 @@ class Runner:
         weight = self.task.weight(item)
         tokens = min(weight * self._density, self.task.limit(item))
         cost = self._drift * self._alone(tokens)
-        job = Job(item, weight, tokens, cost, loop.create_future(), loop, now + timeout, now)
+        job = Job(item, weight, tokens, cost, turn.due(cost), loop.create_future(), loop, now + timeout, now)
         self._pool.put(self.queue, job, timeout)
         self._on_depth(len(self.queue))
         try:
@@ -76,23 +75,24 @@ class Runner:
         cost: Cost = self.session.cost
         return rows * cost.t0 + cost.c * tokens
 
-    def take(self, budget: float) -> tuple[list[Job], float]:
+    def take(self, budget: float) -> tuple[list[Job], list[Job]]:
         """Take waiting jobs up to `budget` predicted seconds, at least one. Called under the pool's lock.
 
-        Jobs that nobody waits for any more are thrown away; their cost is the second value.
+        Jobs that nobody waits for any more are the second list.
         """
         now = monotonic()
         jobs: list[Job] = []
-        dropped = longest = 0.0
+        dropped: list[Job] = []
+        longest = 0.0
         while self.queue:
-            job = self.queue[0]
+            job = self.queue.first
             if not job.wanted(now):
-                dropped += self.queue.popleft().cost
+                dropped.append(self.queue.pop())
                 continue
             longest = max(longest, job.tokens)
             if jobs and self._drift * self.session.cost.of(len(jobs) + 1, int(longest)) > budget:
                 break
-            jobs.append(self.queue.popleft())
+            jobs.append(self.queue.pop())
             job.timing.queue = now - job.enqueued
         self._on_depth(len(self.queue))
         return jobs, dropped

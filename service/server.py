@@ -15,7 +15,7 @@ from service.bundle import Bundle
 from service.config import Settings, usable_cpus, worker_threads
 from service.errors import InvalidItem, NotReady, ServiceError
 from service.loading import open_bundle
-from service.pool import Pool
+from service.pool import Pool, Turn
 from service.runner import Result, Runner
 from service.telemetry import Telemetry
 
@@ -78,8 +78,8 @@ class Server:
         if len(self.runners) < len(self.bundles):
             raise NotReady("loading " + ", ".join(sorted(self.bundles.keys() - self.runners.keys())))
 
-    async def answer(self, name: str, item: Any) -> Result:
-        """Answer one validated item, counting how it ended."""
+    async def answer(self, name: str, item: Any, turn: Turn) -> Result:
+        """Answer one validated item of a request, counting how it ended."""
         outcome = "error"
         try:
             runner = self.runners.get(name)
@@ -89,7 +89,8 @@ class Server:
                 if len(text) > self.settings.max_text_chars:
                     limit = self.settings.max_text_chars
                     raise InvalidItem(f"the text has more than {limit} characters", field=path, code="text_too_long")
-            result = await runner.submit(item, min(item.timeout_ms or math.inf, self.settings.timeout_ms) / 1000)
+            timeout = min(item.timeout_ms or math.inf, self.settings.timeout_ms) / 1000
+            result = await runner.submit(item, timeout, turn)
         except asyncio.CancelledError:
             outcome = "cancelled"
             raise

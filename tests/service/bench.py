@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from service.bundle import Bundle
-from service.pool import Pool
+from service.pool import Pool, Turn
 from service.runner import Runner
 from service.session import Session
 from service.tasks.text_classification import TextClassification
@@ -82,7 +82,7 @@ class Bench:
         return self.task.encode(self.item(text)).tokens
 
     async def ask(self, text: str, timeout: float = 20.0, **options: Any) -> Answer:
-        return (await self.runner.submit(self.item(text, **options), timeout)).answer
+        return (await self.runner.submit(self.item(text, **options), timeout, Turn())).answer
 
     async def blocked(self, timeout: float = 20.0) -> asyncio.Task[Answer]:
         """Keep a worker busy with an item."""

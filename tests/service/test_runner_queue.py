@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
@@ -13,7 +12,7 @@ import pytest
 from bench import TEXTS, Bench
 
 from service.errors import DeadlineExceeded, InvalidItem, NotReady, Overloaded
-from service.pool import Job, Pool
+from service.pool import Job, Pool, Queue
 from service.runner import Runner
 from service.session import Cost
 
@@ -94,10 +93,11 @@ def test_an_idle_pool_answers_an_item_longer_than_every_budget(benches: Benches)
     bench.equals(asyncio.run(bench.ask(TEXTS[5])), TEXTS[5])
 
 
-def test_the_oldest_item_of_two_bundles_is_next(benches: Benches) -> None:
+def test_of_equal_items_the_oldest_of_two_bundles_is_next(benches: Benches) -> None:
     one = benches(take=1e-9)  # one item a take
     two = benches(pool=one.pool)
     two.task.takes = one.task.takes
+    one.session.cost = two.session.cost = Cost(t0=1e-6, c=1e-9)  # all due when they come
 
     async def scenario() -> None:
         tasks = [await one.blocked()]
@@ -160,8 +160,8 @@ class Parked:
     def add(self, owner: Runner) -> None:
         pass
 
-    def put(self, queue: deque[Job], job: Job, patience: float) -> None:
-        queue.append(job)
+    def put(self, queue: Queue, job: Job, patience: float) -> None:
+        queue.push(job)
 
 
 def parked(bundle_of: Callable[[str], Path], depths: list[int]) -> tuple[Bench, Runner]:
@@ -181,20 +181,20 @@ def test_a_take_holds_at_least_one_item_and_else_no_more_than_its_budget(bundle_
         takes = []
         while runner.queue:
             jobs, dropped = runner.take(8.0)
-            assert dropped == 0
+            assert dropped == []
             takes.append([job.item.text[0] for job in jobs])
         for task in asked:
             task.cancel()
         return takes
 
-    assert asyncio.run(scenario()) == [["가"], ["나", "다"], ["라"], ["마"]]
-    assert depths == [1, 2, 3, 4, 5, 4, 2, 1, 0]
+    assert asyncio.run(scenario()) == [["나", "다"], ["라"], ["마"], ["가"]]
+    assert depths == [1, 2, 3, 4, 5, 3, 2, 1, 0]
 
 
 def test_the_unwanted_are_thrown_out_of_a_take_with_their_cost(bundle_of: Callable[[str], Path]) -> None:
     bench, runner = parked(bundle_of, [])
 
-    async def scenario() -> tuple[list[Any], float]:
+    async def scenario() -> tuple[list[Any], list[float]]:
         asked = [asyncio.create_task(bench.ask(text)) for text in ["가" * 3, "나" * 4, "다" * 5]]
         await asyncio.sleep(0.01)
         asked[0].cancel()
@@ -202,6 +202,6 @@ def test_the_unwanted_are_thrown_out_of_a_take_with_their_cost(bundle_of: Callab
         await asyncio.sleep(0.01)
         jobs, dropped = runner.take(100.0)
         asked[1].cancel()
-        return [job.item.text for job in jobs], dropped
+        return [job.item.text for job in jobs], [job.cost for job in dropped]
 
-    assert asyncio.run(scenario()) == (["나" * 4], 3.0 + 5.0)
+    assert asyncio.run(scenario()) == (["나" * 4], [3.0, 5.0])

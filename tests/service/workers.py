@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic, sleep
 
 from service.errors import Overloaded
-from service.pool import Job, Pool
+from service.pool import Job, Pool, Queue
 from service.types import Answer
 
 Loop = asyncio.AbstractEventLoop
@@ -19,7 +18,7 @@ LOOP.close()
 
 def job(name: str, cost: float = 0.0, *, age: float = 0.0, deadline: float = 60.0, loop: Loop = LOOP) -> Job:
     now = monotonic()
-    return Job(name, 1, 1.0, cost, asyncio.Future(loop=loop), loop, now + deadline, now - age)
+    return Job(name, 1, 1.0, cost, now - age + cost, asyncio.Future(loop=loop), loop, now + deadline, now - age)
 
 
 class Owner:
@@ -27,7 +26,7 @@ class Owner:
 
     def __init__(self, pool: Pool, name: str = "owner") -> None:
         self.name = name
-        self.queue: deque[Job] = deque()
+        self.queue = Queue()
         self.pool = pool
         self.done: list[str] = []
         self.gate = threading.Event()
@@ -51,11 +50,11 @@ class Owner:
                 assert monotonic() < until, "never accepted"
                 sleep(0.001)
 
-    def take(self, budget: float) -> tuple[list[Job], float]:
-        dropped = 0.0
-        while self.queue and not self.queue[0].wanted(monotonic()):
-            dropped += self.queue.popleft().cost
-        return ([self.queue.popleft()] if self.queue else []), dropped
+    def take(self, budget: float) -> tuple[list[Job], list[Job]]:
+        dropped = []
+        while self.queue and not self.queue.first.wanted(monotonic()):
+            dropped.append(self.queue.pop())
+        return ([self.queue.pop()] if self.queue else []), dropped
 
     def process(self, jobs: Sequence[Job]) -> Sequence[Answer | Exception]:
         self.busy.set()
