@@ -22,8 +22,9 @@ from service.config import find_bundles, load_settings
 from service.endpoints import Batch, Results, api, batch_endpoint, one_endpoint
 from service.errors import BundleError, ConfigError, NotReady
 from service.http import Edge, Handler, json_response
+from service.loading import open_graph
 from service.server import Server
-from service.session import Session, require_device
+from service.session import require_device
 from service.tasks import FAMILIES, family
 from service.telemetry import exposition
 
@@ -117,8 +118,7 @@ def create() -> Any:
         bundles = find_bundles(settings)
         if settings.device != "cpu":
             # A wheel with CUDA says nothing of the machine: only a session that starts there does.
-            first = next(iter(bundles.values()))
-            Session(first.graph_path, pads={}, device=settings.device)
+            open_graph(next(iter(bundles.values())).parts[0], settings.device)
         return build_service(Server(settings, bundles))
     except BundleError as error:
         raise SystemExit(f"clueserve cannot start: {error}") from None

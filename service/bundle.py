@@ -64,6 +64,7 @@ class Graph(Strict):
     """The ONNX graph: its files, the axes its caller relies on, and how it must be fed."""
 
     file: str
+    encoder: Annotated[str | None, Field(description="graph that goes before `file`; bundles share equal ones")] = None
     precision: Literal["fp32", "fp16", "int8"]
     opset: int
     inputs: dict[str, list[str | int]]
@@ -125,8 +126,8 @@ class Manifest(Strict):
             return self
         if self.graph is None or self.tokenizer is None:
             raise ValueError("graph and tokenizer, or else stages, are missing")
-        for file in (self.graph.file, self.tokenizer.file):
-            if file not in self.files:
+        for file in (self.graph.file, self.graph.encoder, self.tokenizer.file):
+            if file and file not in self.files:
                 raise ValueError(f"{file} is not listed under files")
         return self
 
@@ -165,17 +166,18 @@ class Bundle:
         return self.manifest.tokenizer
 
     @property
-    def graphs(self) -> list[Graph]:
-        """Its own graph, or those of its stages."""
-        return [g for stage in self.stages.values() for g in stage.graphs] or [self.graph]
+    def parts(self) -> list[Bundle]:
+        """The bundles with a graph: itself, or its stages."""
+        return [part for stage in self.stages.values() for part in stage.parts] or [self]
 
     @property
     def precision(self) -> str:
-        return "/".join(dict.fromkeys(graph.precision for graph in self.graphs))
+        return "/".join(dict.fromkeys(part.graph.precision for part in self.parts))
 
     @property
-    def graph_path(self) -> Path:
-        return self.folder / self.graph.file
+    def size(self) -> int:
+        """Bytes of its files, those of its stages included."""
+        return sum(path.stat().st_size for path in self.folder.rglob("*"))
 
     @property
     def tokenizer_path(self) -> Path:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
 from pydantic import ValidationError
 
 from service.bundle import Bundle
 from service.errors import BundleError
-from service.session import Chain, Device, Session
+from service.session import Chain, Device, Model, Session
 from service.tasks import family
 from service.tasks.base import Task
 from service.types import Timing
@@ -42,10 +44,24 @@ def open_bundle(
     return task, session
 
 
+def open_graph(
+    bundle: Bundle, device: Device = "cpu", on_run: Callable[[int, int, int], None] | None = None
+) -> Session:
+    """The bundle's graph as it lies there, unproven."""
+    graph = bundle.graph
+    return Session(
+        Model(bundle.folder / graph.file, device),
+        pads=graph.pads,
+        encoder=_encoder(bundle, graph.encoder, device) if graph.encoder else None,
+        row_isolated=graph.row_isolated,
+        on_run=on_run,
+    )
+
+
 def _session(bundle: Bundle, device: Device, on_run: Callable[[int, int, int], None] | None) -> Session:
     """The bundle's graph, with the axes that the manifest promises, warmed up and measured."""
     graph = bundle.graph
-    session = Session(bundle.graph_path, pads=graph.pads, row_isolated=graph.row_isolated, device=device, on_run=on_run)
+    session = open_graph(bundle, device, on_run)
     for kind, declared, actual in (
         ("inputs", graph.inputs, session.inputs),
         ("outputs", graph.outputs, session.outputs),
@@ -54,6 +70,21 @@ def _session(bundle: Bundle, device: Device, on_run: Callable[[int, int, int], N
             raise BundleError(f"{bundle.folder}: the graph's {kind} are {actual}, the bundle says {declared}")
     session.measure(bundle.manifest.max_length)
     return session
+
+
+_encoders: WeakValueDictionary[tuple[str, ...], Model] = WeakValueDictionary()
+_opening = threading.Lock()
+
+
+def _encoder(bundle: Bundle, file: str, device: Device) -> Model:
+    """The bundle's encoder: the one in memory if its files are the same to the byte."""
+    files = bundle.manifest.files
+    key = (device, files[file], files.get(f"{file}.data", ""))
+    with _opening:
+        model = _encoders.get(key)
+        if model is None:
+            _encoders[key] = model = Model(bundle.folder / file, device)
+        return model
 
 
 def difference(expected: Any, got: Any, tolerance: float, path: str = "answer") -> str | None:

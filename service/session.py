@@ -16,7 +16,7 @@ import numpy as np
 import onnxruntime as ort
 
 from service.errors import ConfigError
-from service.types import Outputs, Row
+from service.types import Array, Outputs, Row
 
 Device = Literal["cpu", "cuda", "tensorrt"]
 
@@ -95,24 +95,10 @@ class Cost:
         return groups[::-1]
 
 
-class Session:
-    """One graph on one device.
+class Model:
+    """An opened ONNX file: arrays by name in, arrays by name out."""
 
-    `pads` names the padding value of each input (0 where absent). `row_isolated` graphs get one row a run, because
-    their arithmetic mixes rows (dynamic int8 shares one activation scale by batch).
-    `on_run(rows, tokens, padded_tokens)` is told of every run.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        *,
-        pads: Mapping[str, int],
-        row_isolated: bool = False,
-        device: Device = "cpu",
-        threads: int = 1,
-        on_run: Callable[[int, int, int], None] | None = None,
-    ) -> None:
+    def __init__(self, path: Path, device: Device = "cpu", threads: int = 1) -> None:
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -127,9 +113,67 @@ class Session:
                 f"device {device!r} was asked for, but ONNX Runtime could not start {wanted} (no usable GPU or "
                 f"driver) and would run on {', '.join(self._ort.get_providers())}; mend the GPU or set NLU_DEVICE=cpu"
             )
-        self.inputs = {i.name: tuple(i.shape[1:]) for i in self._ort.get_inputs()}
+        self.inputs = {i.name: (tuple(i.shape[1:]), DTYPES[i.type]) for i in self._ort.get_inputs()}
         self.outputs = {o.name: tuple(o.shape[1:]) for o in self._ort.get_outputs()}
-        self._dtypes = {i.name: DTYPES[i.type] for i in self._ort.get_inputs()}
+        self._names = list(self.outputs)
+        self._cost: Cost | None = None
+
+    def __call__(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        return dict(zip(self._names, self._ort.run(self._names, {n: arrays[n] for n in self.inputs}), strict=True))
+
+    def measure(self, axis: str | int, longest: int, batched: bool) -> Cost:
+        """Fit the cost model to made-up rows of up to `longest` along `axis`. Doubles as the warm-up; done once."""
+        if self._cost is None:
+            shapes = [(1, 8), (1, 32), (1, longest)] + ([(8, 16)] if batched else [])
+            shapes = [shape for shape in dict.fromkeys(shapes) if shape[1] <= longest]
+            self(self._made_up(axis, 1, longest))  # the memory that the largest run needs is there from now on
+            seconds = []
+            for rows, length in shapes:
+                arrays = self._made_up(axis, rows, length)
+                tries: list[float] = []
+                while len(tries) < 3 and sum(tries) < 0.02:
+                    start = perf_counter()
+                    self(arrays)
+                    tries.append(perf_counter() - start)
+                seconds.append(min(tries))
+            y = np.array(seconds)
+            # Relative errors count: a millisecond matters for a short row, not for the longest one.
+            x = np.array([[1.0, r * n] for r, n in shapes]) / y[:, None]
+            t0, c = np.linalg.lstsq(x, np.ones(len(y)), rcond=None)[0]
+            self._cost = Cost(t0=max(float(t0), 1e-6), c=max(float(c), 1e-9))
+        return self._cost
+
+    def _made_up(self, axis: str | int, rows: int, length: int) -> dict[str, Array]:
+        sizes = {axis: length}
+        return {
+            name: np.ones([rows, *(sizes.get(a, 1) if isinstance(a, str) else a for a in axes)], dtype=dtype)
+            for name, (axes, dtype) in self.inputs.items()
+        }
+
+
+class Session:
+    """One graph on one device: a whole model, or the head of one behind an `encoder` that others may share.
+
+    `pads` names the padding value of each input (0 where absent). `row_isolated` graphs get one row a run, because
+    their arithmetic mixes rows (dynamic int8 shares one activation scale by batch).
+    `on_run(rows, tokens, padded_tokens)` is told of every run.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        pads: Mapping[str, int],
+        encoder: Model | None = None,
+        row_isolated: bool = False,
+        on_run: Callable[[int, int, int], None] | None = None,
+    ) -> None:
+        self._models = [encoder, model] if encoder else [model]
+        inside = encoder.outputs if encoder else {}
+        taken = {name: taken for m in self._models for name, taken in m.inputs.items() if name not in inside}
+        self.inputs = {name: axes for name, (axes, _) in taken.items()}
+        self.outputs = model.outputs
+        self._dtypes = {name: dtype for name, (_, dtype) in taken.items()}
         self._first = next(iter(self.inputs))
         self._pads = pads
         self._row_isolated = row_isolated
@@ -157,10 +201,11 @@ class Session:
         """Answer rows in one run, padded to the longest."""
         sizes = [self._sizes(row) for row in rows]
         longest = {axis: max(s[axis] for s in sizes) for axis in sizes[0]}
-        feeds = {name: self._stack(name, rows, longest) for name in self.inputs}
-        arrays = dict(zip(self.outputs, self._ort.run(list(self.outputs), feeds), strict=True))
+        arrays: dict[str, Array] = {name: self._stack(name, rows, longest) for name in self.inputs}
+        for model in self._models:
+            arrays |= model(arrays)
         return [
-            {name: a[(i, *(slice(s.get(d)) for d in self.outputs[name]))] for name, a in arrays.items()}
+            {name: arrays[name][(i, *(slice(s.get(d)) for d in axes))] for name, axes in self.outputs.items()}
             for i, s in enumerate(sizes)
         ]
 
@@ -180,32 +225,11 @@ class Session:
         return out
 
     def measure(self, longest: int) -> Cost:
-        """Run made-up rows up to `longest` tokens, fit the cost model and keep it. Doubles as the warm-up."""
-        shapes = [(1, 8), (1, 32), (1, longest)] + ([] if self._row_isolated else [(8, 16)])
-        shapes = [shape for shape in dict.fromkeys(shapes) if shape[1] <= longest]
-        self.run_together([self._made_up(longest)])  # the memory that the largest run needs is there from now on
-        seconds = []
-        for rows, length in shapes:
-            batch = [self._made_up(length)] * rows
-            tries = []
-            for _ in range(3 if rows * length <= 32 else 1):
-                start = perf_counter()
-                self.run_together(batch)
-                tries.append(perf_counter() - start)
-            seconds.append(min(tries))
-        y = np.array(seconds)
-        # Relative errors count: a millisecond matters for a short row, not for the longest one.
-        x = np.array([[1.0, r * n] for r, n in shapes]) / y[:, None]
-        t0, c = np.linalg.lstsq(x, np.ones(len(y)), rcond=None)[0]
-        self.cost = Cost(t0=max(float(t0), 1e-6), c=max(float(c), 1e-9))
+        """The cost of a run: the sum of its models', each measured once on rows of up to `longest` tokens."""
+        axis = self.inputs[self._first][-1]
+        costs = [model.measure(axis, longest, batched=not self._row_isolated) for model in self._models]
+        self.cost = Cost(t0=sum(cost.t0 for cost in costs), c=sum(cost.c for cost in costs))
         return self.cost
-
-    def _made_up(self, length: int) -> Row:
-        sizes: dict[Any, int] = {self.inputs[self._first][-1]: length}
-        return {
-            name: np.ones([sizes.get(a, 1) if isinstance(a, str) else a for a in axes], dtype=self._dtypes[name])
-            for name, axes in self.inputs.items()
-        }
 
 
 class Chain:

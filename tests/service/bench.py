@@ -13,7 +13,7 @@ import pytest
 from service.bundle import Bundle
 from service.pool import Pool, Turn
 from service.runner import Runner
-from service.session import Session
+from service.session import Model, Session
 from service.tasks.text_classification import TextClassification
 from service.types import Answer, Outputs, Row, Timing
 
@@ -65,7 +65,9 @@ class Bench:
         bundle = Bundle(folder)
         self.pool = pool
         self.task = Watched(bundle)
-        self.session = Poisoned(bundle.graph_path, pads=bundle.manifest.graph.pads)
+        assert bundle.graph.encoder
+        models = [Model(bundle.folder / file) for file in (bundle.graph.file, bundle.graph.encoder)]
+        self.session = Poisoned(models[0], pads=bundle.graph.pads, encoder=models[1])
         self.runner = Runner(self.task, self.session, pool)
         self.solo = {text: self._alone(text) for text in TEXTS}
 

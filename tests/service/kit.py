@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from service.bundle import FILE, Bundle
+from service.loading import open_graph
 from service.session import Session
 from service.tasks import family
 from service.tasks.base import Task
@@ -64,9 +65,7 @@ class Loaded:
 def load(folder: Path, on_run: Callable[[int, int, int], None] | None = None) -> Loaded:
     bundle = Bundle(folder)
     task: Task = family(bundle)(bundle)
-    graph = bundle.manifest.graph
-    session = Session(bundle.graph_path, pads=graph.pads, row_isolated=graph.row_isolated, on_run=on_run)
-    return Loaded(task, session)
+    return Loaded(task, open_graph(bundle, on_run=on_run))
 
 
 def copy(source: Path, target: Path, **changes: Any) -> Path:

@@ -30,7 +30,6 @@ def test_an_exported_bundle_reads_and_verifies(bundle: Path) -> None:
     read = Bundle(bundle)
     read.verify()
     assert read.manifest.name == "klue-ynat"
-    assert read.graph_path.is_file()
     assert read.tokenizer_path.is_file()
     assert {p.name for p in bundle.iterdir()} == {*read.manifest.files, FILE}
 

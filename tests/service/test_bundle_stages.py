@@ -58,7 +58,7 @@ def test_its_stages_are_bundles_in_order(pipeline: Path) -> None:
         "judge": "klue/re",
     }
     assert bundle.precision == "fp32"
-    assert len(bundle.graphs) == 2
+    assert len(bundle.parts) == 2
 
 
 def test_it_has_no_graph_or_tokenizer_of_its_own(pipeline: Path) -> None:

@@ -15,8 +15,10 @@ from kit import write
 from onnx import TensorProto, helper, numpy_helper
 
 from service import session as sessions
+from service.bundle import Bundle
 from service.errors import ConfigError
-from service.session import Cost, Session, require_device
+from service.loading import open_graph
+from service.session import Cost, Model, Session, require_device
 from service.types import Row
 
 RNG = np.random.default_rng(7)
@@ -80,8 +82,7 @@ def test_no_rows_are_no_runs(session: Session) -> None:
 
 def test_every_run_is_reported_with_its_real_and_its_padded_tokens(bundle_of: Callable) -> None:
     seen: list[tuple[int, int, int]] = []
-    folder = bundle_of("klue/ynat")
-    session = Session(folder / "model.onnx", pads={"input_ids": 0}, on_run=lambda *run: seen.append(run))
+    session = open_graph(Bundle(bundle_of("klue/ynat")), on_run=lambda *run: seen.append(run))
     session.cost = Cost(t0=1e3, c=1e-4)
     session.run([row(3), row(10), row(7)])
     session.cost = Cost(t0=0, c=1e-4)
@@ -91,8 +92,8 @@ def test_every_run_is_reported_with_its_real_and_its_padded_tokens(bundle_of: Ca
 
 def test_a_graph_that_mixes_rows_gets_one_row_a_run(bundle_of: Callable) -> None:
     seen: list[tuple[int, int, int]] = []
-    graph = bundle_of("klue/ynat") / "model.onnx"
-    session = Session(graph, pads={}, row_isolated=True, on_run=lambda *run: seen.append(run))
+    head, encoder = (Model(bundle_of("klue/ynat") / name) for name in ("model.onnx", "encoder.onnx"))
+    session = Session(head, encoder=encoder, pads={}, row_isolated=True, on_run=lambda *run: seen.append(run))
     session.cost = Cost(t0=1e3, c=1e-9)  # one run for all would be by far the cheapest
     rows = [row(n) for n in (4, 4, 9)]
     close(session.run(rows), [session.run_together([r])[0] for r in rows])
@@ -144,7 +145,7 @@ def test_measuring_fits_a_cost_that_grows_with_tokens(session: Session) -> None:
 @pytest.mark.parametrize("longest", [3, 8, 40])
 def test_measuring_stays_within_the_models_length(bundle_of: Callable, longest: int) -> None:
     """A graph of few positions must not be warmed up past them."""
-    assert Session(bundle_of("klue/ynat") / "model.onnx", pads={}).measure(longest).c > 0
+    assert open_graph(Bundle(bundle_of("klue/ynat"))).measure(longest).c > 0
 
 
 def summing(path: Path, ids: int, mask: int) -> Session:
@@ -158,7 +159,7 @@ def summing(path: Path, ids: int, mask: int) -> Session:
     inputs = [helper.make_tensor_value_info(name, kind, axes) for name, kind in types.items()]
     outputs = [helper.make_tensor_value_info(f"{name}_sum", TensorProto.FLOAT, ["batch"]) for name in sums]
     write(path, nodes, inputs, outputs, [numpy_helper.from_array(np.array([1]), "last")])
-    return Session(path, pads={"input_ids": 50})
+    return Session(Model(path), pads={"input_ids": 50})
 
 
 @pytest.mark.parametrize("ids", [TensorProto.INT64, TensorProto.INT32])
@@ -202,7 +203,7 @@ def test_a_device_that_is_not_installed_is_refused_by_name(device: sessions.Devi
 def test_a_session_never_runs_on_another_device_than_it_was_asked_to(bundle_of: Callable) -> None:
     graph = bundle_of("klue/ynat") / "model.onnx"
     with pytest.warns(UserWarning, match="CUDAExecutionProvider"), pytest.raises(ConfigError, match="could not start"):
-        Session(graph, pads={}, device="cuda")
+        Model(graph, "cuda")
 
 
 def test_two_wheels_of_the_runtime_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

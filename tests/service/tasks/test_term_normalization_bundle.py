@@ -12,8 +12,8 @@ from kit import Loaded, edit
 
 from service.bundle import Bundle, sha256
 from service.errors import BundleError, InvalidItem
-from service.loading import open_bundle
-from service.session import Chain, Session
+from service.loading import open_bundle, open_graph
+from service.session import Chain
 from service.tasks import family
 from service.tasks.term_normalization import read_catalogue
 from service.types import Outputs, Row, Timing
@@ -67,7 +67,7 @@ def test_all_candidates_are_rows_of_one_run(copy_of: Copy) -> None:
 def _chain(folder: Path) -> Any:
     """Graphs alone: golden records are those of another catalogue."""
     stages = Bundle(folder).stages
-    return Chain({name: Session(stage.graph_path, pads=stage.graph.pads) for name, stage in stages.items()})
+    return Chain({name: open_graph(stage) for name, stage in stages.items()})
 
 
 def test_answers_do_not_depend_on_who_else_is_asked(model: Loaded) -> None:
