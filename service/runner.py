@@ -73,7 +73,7 @@ class Runner:
     def _alone(self, tokens: float) -> float:
         rows = max(1, math.ceil(tokens / self.task.manifest.max_length))
         cost: Cost = self.session.cost
-        return rows * cost.t0 + cost.c * tokens
+        return rows * (cost.t0 + cost.r) + cost.c * tokens
 
     def take(self, budget: float) -> tuple[list[Job], list[Job]]:
         """Take waiting jobs up to `budget` predicted seconds, at least one. Called under the pool's lock.

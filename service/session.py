@@ -65,13 +65,20 @@ def _installed(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Seconds that one run takes: `t0 + c * rows * longest`, measured on this machine for this graph."""
+    """Seconds that one run takes: `t0 + rows * (r + c * longest)`, measured on this machine for this graph.
+
+    `r` is what a row costs whatever its length, such as decoding a state of 45 slots.
+    """
 
     t0: float
     c: float
+    r: float = 0.0
 
     def of(self, rows: int, longest: int) -> float:
-        return self.t0 + self.c * rows * longest
+        return self.t0 + rows * (self.r + self.c * longest)
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.t0 + other.t0, self.c + other.c, self.r + other.r)
 
     def split(self, lengths: Sequence[int]) -> list[list[int]]:
         """Group rows (by index) so that the predicted sum of all runs is least.
@@ -84,7 +91,7 @@ class Cost:
         best = np.zeros(len(order) + 1)
         cut = np.zeros(len(order) + 1, dtype=np.int64)
         for j in range(1, len(order) + 1):
-            costs = best[:j] + self.t0 + self.c * lengths[order[j - 1]] * np.arange(j, 0, -1)
+            costs = best[:j] + self.t0 + (self.r + self.c * lengths[order[j - 1]]) * np.arange(j, 0, -1)
             cut[j] = int(costs.argmin())
             best[j] = costs[cut[j]]
         groups: list[list[int]] = []
@@ -138,9 +145,9 @@ class Model:
                 seconds.append(min(tries))
             y = np.array(seconds)
             # Relative errors count: a millisecond matters for a short row, not for the longest one.
-            x = np.array([[1.0, r * n] for r, n in shapes]) / y[:, None]
-            t0, c = np.linalg.lstsq(x, np.ones(len(y)), rcond=None)[0]
-            self._cost = Cost(t0=max(float(t0), 1e-6), c=max(float(c), 1e-9))
+            x = np.array([[1.0, r * n, r][: 3 if batched else 2] for r, n in shapes]) / y[:, None]
+            t0, c, *r = np.linalg.lstsq(x, np.ones(len(y)), rcond=None)[0]
+            self._cost = Cost(max(float(t0), 1e-6), max(float(c), 1e-9), max(float(sum(r)), 0.0))
         return self._cost
 
     def _made_up(self, axis: str | int, rows: int, length: int) -> dict[str, Array]:
@@ -228,7 +235,7 @@ class Session:
         """The cost of a run: the sum of its models', each measured once on rows of up to `longest` tokens."""
         axis = self.inputs[self._first][-1]
         costs = [model.measure(axis, longest, batched=not self._row_isolated) for model in self._models]
-        self.cost = Cost(t0=sum(cost.t0 for cost in costs), c=sum(cost.c for cost in costs))
+        self.cost = sum(costs[1:], costs[0])
         return self.cost
 
 

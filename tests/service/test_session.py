@@ -116,9 +116,10 @@ def partitions(items: list[int]) -> Iterator[list[list[int]]]:
     st.lists(st.integers(1, 512), max_size=6),
     st.floats(0, 1, allow_subnormal=False),
     st.floats(1e-7, 1, allow_subnormal=False),
+    st.floats(0, 1, allow_subnormal=False),
 )
-def test_no_grouping_is_predicted_to_be_cheaper(lengths: list[int], t0: float, c: float) -> None:
-    cost = Cost(t0, c)
+def test_no_grouping_is_predicted_to_be_cheaper(lengths: list[int], t0: float, c: float, r: float) -> None:
+    cost = Cost(t0, c, r)
 
     def total(groups: list[list[int]]) -> float:
         return sum(cost.of(len(group), max(lengths[i] for i in group)) for group in groups)
@@ -133,6 +134,11 @@ def test_a_dear_start_makes_one_group_and_a_free_one_a_group_a_length() -> None:
     lengths = [9, 300, 8, 301, 9]
     assert Cost(10, 1e-6).split(lengths) == [[2, 0, 4, 1, 3]]
     assert Cost(0, 1e-3).split(lengths) == [[2], [0, 4], [1], [3]]
+
+
+def test_a_run_costs_its_start_its_rows_and_its_padded_tokens() -> None:
+    assert Cost(t0=1.0, c=0.1, r=0.5).of(rows=3, longest=20) == pytest.approx(1.0 + 3 * 0.5 + 3 * 20 * 0.1)
+    assert Cost(1.0, 0.1, 0.5) + Cost(2.0, 0.2, 0.25) == Cost(3.0, pytest.approx(0.3), 0.75)
 
 
 def test_measuring_fits_a_cost_that_grows_with_tokens(session: Session) -> None:
