@@ -6,7 +6,8 @@ import argparse
 import sys
 from typing import Protocol
 
-from benchmarks import accuracy, submission
+from benchmarks import accuracy, capacity, frontier, lengths, limit, load, offline, submission
+from benchmarks.peers import command as peers
 
 
 class Command(Protocol):
@@ -23,7 +24,17 @@ class Command(Protocol):
     def run(self, args: argparse.Namespace) -> int: ...
 
 
-COMMANDS: dict[str, Command] = {"accuracy": accuracy, "submission": submission}
+COMMANDS: dict[str, Command] = {
+    "accuracy": accuracy,
+    "submission": submission,
+    "load": load,
+    "capacity": capacity,
+    "offline": offline,
+    "lengths": lengths,
+    "limit": limit,
+    "peers": peers,
+    "frontier": frontier,
+}
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -8,15 +8,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 
 def machine(*packages: str) -> dict[str, Any]:
-    """CPU, cores, system and load of this machine, and the versions of Python and of `packages`."""
+    """CPU, cores, memory, system and load of this machine, and the versions of Python and of `packages`."""
     info = Path("/proc/cpuinfo")
     text = info.read_text() if info.is_file() else ""
     names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
     return {
         "cpu": names[0] if names else platform.machine(),
         "cpus": sorted(os.sched_getaffinity(0)),
+        "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
         "system": platform.platform(),
         "load_average": os.getloadavg(),
         "versions": {"python": platform.python_version()} | {name: version(name) for name in packages},

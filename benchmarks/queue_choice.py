@@ -27,7 +27,7 @@ from typing import Any
 import uvloop
 
 from benchmarks import trace
-from benchmarks.client import Client
+from benchmarks.client import Client, Reply
 from benchmarks.machine import machine
 from benchmarks.playback import Outcome, one, play, saturate, summarise
 from benchmarks.queue_table import table
@@ -65,7 +65,7 @@ class Scenario:
     def __init__(self, contender: Contender, running: Running, name: str, texts: Sequence[str], seed: int) -> None:
         self.running = running
         self.seed = seed
-        self.client = Client(running.port)
+        self.client = Client(running.url)
         self._path = f"/{name}"
         self._wraps = contender.wraps
         self._bodies = [self.body(text) for text in texts]
@@ -74,7 +74,7 @@ class Scenario:
         item = {"text": text, "timeout_ms": round(SLO * 1000)}
         return json.dumps({"items": [item]} if self._wraps else item).encode()
 
-    async def ask(self, number: int) -> int:
+    async def ask(self, number: int) -> Reply:
         return await self.client.post(self._path, self._bodies[number % len(self._bodies)])
 
     async def warm_up(self) -> None:
@@ -88,7 +88,7 @@ class Scenario:
 
     async def alone(self, requests: int = 10) -> list[Outcome]:
         """One caller who waits for each answer, and long."""
-        return [await one(self.ask, number, monotonic(), 20.0) for number in range(requests)]
+        return [await one(self.ask, number, monotonic(), 0.0, 20.0) for number in range(requests)]
 
     async def open_loop(self, phase: str, rate: float, seconds: float) -> dict[str, Any]:
         _say(f"  {phase}: {rate:.0f}/s for {seconds:.0f} s")
@@ -105,7 +105,7 @@ class Scenario:
         middle, unreadable = CROWD // 2, self.body(UNREADABLE)
         failed, culprit = 0, set()
 
-        async def ask(number: int) -> int:
+        async def ask(number: int) -> Reply:
             return await (self.client.post(self._path, unreadable) if number == middle else self.ask(number))
 
         for _ in range(ROUNDS):

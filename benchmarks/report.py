@@ -29,7 +29,7 @@ def table(measured: Measured) -> str:
             rows.append([f"  recorded: {data}, n {n}", *_cells(known, metrics)])
     for published in measured.suite.published:
         rows.append([f"{published.model} ({published.split})", *_cells(published.scores, metrics)])
-    return "\n".join([_headline(measured), *_aligned([["", *metrics], *rows]), *_losses(measured)])
+    return "\n".join([_headline(measured), *aligned([["", *metrics], *rows]), *_losses(measured)])
 
 
 def summary(all_measured: Sequence[Measured]) -> str:
@@ -40,7 +40,7 @@ def summary(all_measured: Sequence[Measured]) -> str:
             known = next((f"{s.value:.2f}" for s in m.recorded if s.metric == metric), "-")
             counts = map(str, (len(m.outcomes), m.data.left_out.total(), m.refused.total()))
             rows.append([m.name, metric, f"{score.value:.2f}", _range(score), *counts, known])
-    return "\n".join(_aligned(rows, left=2))
+    return "\n".join(aligned(rows, left=2))
 
 
 def save(measured: Measured, folder: Path) -> None:
@@ -98,7 +98,7 @@ def _cells(known: dict[str, float], metrics: Sequence[str]) -> list[str]:
     return [f"{known[metric]:.2f}" if metric in known else "-" for metric in metrics]
 
 
-def _aligned(rows: Sequence[Sequence[str]], left: int = 1) -> Iterator[str]:
+def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> Iterator[str]:
     """Columns as wide as their widest cell; the first `left` of them begin at the left."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from benchmarks import trace
-from benchmarks.client import Connection
+from benchmarks.client import Connection, Reply
 from benchmarks.playback import Outcome, percentile, play, saturate, summarise
 from benchmarks.queue_table import table
 
@@ -50,11 +50,11 @@ def test_percentile_is_a_value_that_was_measured() -> None:
 
 
 def test_latency_counts_from_the_scheduled_instant() -> None:
-    async def ask(number: int) -> int:
+    async def ask(number: int) -> Reply:
         if number == 0:
             # The generator itself stalls; who was due meanwhile must not look fast.
             time.sleep(0.2)
-        return 200
+        return Reply(200)
 
     stalled, waiting = asyncio.run(play([0.0, 0.05], ask, patience=5))
     assert stalled.latency >= 0.2
@@ -62,9 +62,9 @@ def test_latency_counts_from_the_scheduled_instant() -> None:
 
 
 def test_patience_counts_from_the_scheduled_instant() -> None:
-    async def ask(_: int) -> int:
+    async def ask(_: int) -> Reply:
         await asyncio.sleep(60)
-        return 200
+        return Reply(200)
 
     (outcome,) = asyncio.run(play([0.0], ask, patience=0.05))
     assert outcome.kind == "timeout"
@@ -72,12 +72,12 @@ def test_patience_counts_from_the_scheduled_instant() -> None:
 
 
 def test_each_end_is_counted_by_its_kind() -> None:
-    async def ask(number: int) -> int:
+    async def ask(number: int) -> Reply:
         if number == 2:
             raise ConnectionResetError
         if number == 3:
             await asyncio.sleep(60)
-        return 429 if number == 1 else 200
+        return Reply(429 if number == 1 else 200)
 
     summary = summarise(asyncio.run(play([0.0] * 5, ask, patience=0.1)), seconds=2, slo=1)
     assert summary["kinds"] == {"200": 2, "429": 1, "connection": 1, "timeout": 1}
@@ -98,13 +98,13 @@ def test_late_answers_are_no_goodput_and_refusals_no_latency() -> None:
 def test_closed_loop_never_has_more_requests_than_callers() -> None:
     under_way = most = 0
 
-    async def ask(_: int) -> int:
+    async def ask(_: int) -> Reply:
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
         await asyncio.sleep(0.001)
         under_way -= 1
-        return 200
+        return Reply(200)
 
     outcomes = asyncio.run(saturate(ask, callers=4, seconds=0.05, patience=1))
     assert most == 4
@@ -128,7 +128,7 @@ def test_answer_may_arrive_in_pieces() -> None:
         for piece in pieces:
             assert not answer.done()
             connection.data_received(piece)
-        return answer.result(), wire.closed
+        return answer.result().status, wire.closed
 
     head = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n"
     assert asyncio.run(read([head[:20], head[20:] + b"\r\n", b"ab", b"cd"])) == (503, False)

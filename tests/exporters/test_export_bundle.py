@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 import pytest
 import torch
@@ -37,24 +36,28 @@ def test_every_other_file_is_listed_with_its_hash(bundle_of: BundleOf, family: s
     folder = bundle_of(family)
     files = {path.name: sha256(path) for path in folder.iterdir() if path.name != "bundle.json"}
     assert manifest(folder).files == files
-    assert set(files) == {"model.onnx", "model.onnx.data", "tokenizer.json"}
+    small = {"model.onnx.data"} - set(files)  # a head of a few numbers keeps them in its graph
+    graphs = {f"{name}{suffix}" for name in ("model.onnx", "encoder.onnx") for suffix in ("", ".data")}
+    assert set(files) == {*graphs - small, "tokenizer.json"}
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_weights_lie_in_the_external_file(bundle_of: BundleOf, precision: str) -> None:
     folder = bundle_of("klue/ynat", precision=precision)
-    graph = onnx.load(folder / "model.onnx", load_external_data=False).graph
-    large = [w for w in graph.initializer if w.data_location != onnx.TensorProto.EXTERNAL and len(w.raw_data) >= 1024]
-    assert large == []
-    external = {e.value for w in graph.initializer for e in w.external_data if e.key == "location"}
-    assert external == {"model.onnx.data"}
+    for name in ("encoder.onnx", "model.onnx"):
+        weights = onnx.load(folder / name, load_external_data=False).graph.initializer
+        assert [w for w in weights if w.data_location != onnx.TensorProto.EXTERNAL and len(w.raw_data) >= 1024] == []
+        assert {e.value for w in weights for e in w.external_data if e.key == "location"} == {f"{name}.data"}
 
 
 def test_the_graph_is_described_as_it_is(bundle_of: BundleOf) -> None:
     folder = bundle_of("klue/ynat")
-    stated, graph = manifest(folder).graph, onnx.load(folder / "model.onnx", load_external_data=False)
-    assert stated.opset == next(o.version for o in graph.opset_import if o.domain == "") == 18
-    assert set(stated.inputs) == {i.name for i in graph.graph.input}
+    stated = manifest(folder).graph
+    encoder, head = (onnx.load(folder / f, load_external_data=False) for f in (stated.encoder, stated.file))
+    for graph in (encoder, head):
+        assert stated.opset == next(o.version for o in graph.opset_import if o.domain == "") == 18
+    assert set(stated.inputs) == {i.name for i in encoder.graph.input}
+    assert [i.name for i in head.graph.input] == [o.name for o in encoder.graph.output]
     assert stated.outputs == {"logits": [len(YNAT.labels)]}
     assert (stated.precision, stated.row_isolated, stated.pads) == ("fp32", False, {"input_ids": 0})
 
@@ -155,13 +158,12 @@ def test_golden_answers_are_the_torch_models(bundle_of: BundleOf, architecture: 
             assert golden.answer["score"] == pytest.approx(float(logits.softmax(-1).max()), abs=1e-4)
 
 
-def test_an_int8_bundle_is_smaller_and_isolates_its_rows(bundle_of: BundleOf) -> None:
+def test_an_int8_bundle_is_smaller_and_tolerates_more(bundle_of: BundleOf) -> None:
     whole, small = bundle_of("klue/ynat"), bundle_of("klue/ynat", precision="int8")
-    assert (small / "model.onnx.data").stat().st_size < 0.6 * (whole / "model.onnx.data").stat().st_size
+    assert (small / "encoder.onnx.data").stat().st_size < 0.6 * (whole / "encoder.onnx.data").stat().st_size
     bundle = manifest(small)
-    assert (bundle.graph.precision, bundle.graph.row_isolated) == ("int8", True)
+    assert (bundle.graph.precision, bundle.graph.row_isolated) == ("int8", False)
     assert bundle.tolerance > manifest(whole).tolerance
-    assert 1e-6 < bundle.provenance["parity"]["max_score_delta"] <= bundle.tolerance
 
 
 def test_int8_answers_do_not_depend_on_their_company(bundle_of: BundleOf) -> None:
@@ -169,8 +171,5 @@ def test_int8_answers_do_not_depend_on_their_company(bundle_of: BundleOf) -> Non
     texts = [e[field] for suite in (YNAT, NLI) for e in suite.examples for field in ("text", "text_pair") if field in e]
     rows = [task.encode(task.Input.model_validate({"text": text})).rows[0] for text in texts]
     alone = [session.run([row])[0]["logits"] for row in rows]
-    for got, expected in zip(session.run(rows), alone, strict=True):
-        assert np.array_equal(got["logits"], expected)
-    # Without isolation they would: one scale of activations serves a whole batch.
-    shared = [out["logits"] for out in session.run_together(rows)]
-    assert not all(map(np.array_equal, shared, alone))
+    for got, expected in zip(session.run_together(rows), alone, strict=True):
+        assert got["logits"] == pytest.approx(expected, abs=1e-5)

@@ -74,7 +74,7 @@ def test_the_suite_may_be_a_file_and_the_precision_int8(save, tmp_path: Path) ->
     own = tmp_path / "own.yaml"
     own.write_text("include: klue/ynat\nname: own\nmax_length: 24\n", encoding="utf-8")
     command = [str(save(YNAT)), "--suite", str(own), "--name", "own", "--precision", "int8", "--out", str(tmp_path)]
-    assert main(command) == 0
+    assert main([*command, "--accept-loss", "nobody trained it"]) == 0
     bundle = Bundle(tmp_path / "own").manifest
     assert (bundle.suite, bundle.max_length, bundle.graph.precision) == ("own", 24, "int8")
 
@@ -86,6 +86,7 @@ def test_the_suite_may_be_a_file_and_the_precision_int8(save, tmp_path: Path) ->
         (["--suite", "nowhere.yaml"], "No such file or directory: 'nowhere.yaml'"),
         (["--suite", "klue/nli"], "the labels are not those of klue/nli"),
         (["--suite", "klue/ynat", "--precision", "fp16"], "fp16 graphs are fused for CUDA"),
+        (["--suite", "klue/ynat", "--precision", "int8"], "without the benchmark's file (--data FILE) nobody knows"),
         (["--suite", "klue/ynat", "--labels", "a,b"], "2 labels were declared, the checkpoint has 7 outputs"),
         (["--suite", "klue/ynat", "--name", "Not A Name"], "cannot name a bundle"),
     ],
@@ -145,7 +146,15 @@ def test_an_architecture_without_the_head_is_a_refusal_not_a_traceback(save, tmp
     assert main([str(save(suite, "modernbert")), "--suite", "klue/mrc", "--out", str(tmp_path / "out")]) == 1
 
 
-@pytest.mark.parametrize("arguments", [[], ["folder"], ["folder", "--suite", "klue/ynat", "--precision", "int4"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["folder"],
+        ["folder", "--suite", "klue/ynat", "--precision", "int4"],
+        ["folder", "--suite", "klue/ynat", "--accept-loss", "why"],
+    ],
+)
 def test_a_command_that_makes_no_sense_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
@@ -158,6 +167,6 @@ def test_help_is_there_without_waiting_for_torch() -> None:
     code += "try: runpy.run_module('exporters', run_name='__main__')\n"
     code += "except SystemExit as end: print(end.code, sorted({'torch', 'transformers', 'bentoml'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    for option in ("--suite", "--precision", "--device", "--name", "--labels", "--out"):
+    for option in ("--suite", "--precision", "--data", "--accept-loss", "--device", "--name", "--labels", "--out"):
         assert option in done.stdout
     assert done.stdout.splitlines()[-1] == "0 []"

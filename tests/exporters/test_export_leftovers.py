@@ -77,7 +77,7 @@ def test_a_name_that_is_a_path_is_refused_and_leaves_nothing(save, export_to, tr
 def test_a_finished_export_leaves_the_bundle_and_nothing_else(save, export_to, traces, tmp_path: Path) -> None:
     done = export_to(save(YNAT), YNAT)
     assert Path(done.place) == tmp_path / "out" / "tiny"
-    names = ["bundle.json", "model.onnx", "model.onnx.data", "tokenizer.json"]
+    names = ["bundle.json", "encoder.onnx", "encoder.onnx.data", "model.onnx", "model.onnx.data", "tokenizer.json"]
     assert traces() == sorted([done.place, *(f"{done.place}/{name}" for name in names)])
 
 

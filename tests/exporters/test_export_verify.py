@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +16,8 @@ from tiny import model_for, tiny_suite, tokenizer_for
 
 from exporters import verify
 from exporters.errors import ExportError
-from service.bundle import Bundle
+from service.bundle import FILE, Bundle, sha256
+from service.loading import open_graph
 from service.session import Session
 
 SUITE = tiny_suite("klue/ynat")
@@ -32,8 +34,7 @@ def gate(session: Session, seed: int = 0) -> tuple[int, float, float]:
 
 
 def opened(folder: Path) -> Session:
-    graph = Bundle(folder).manifest.graph
-    return Session(folder / graph.file, pads=graph.pads)
+    return open_graph(Bundle(folder))
 
 
 @pytest.fixture
@@ -44,13 +45,16 @@ def folder(bundle_of: Callable[..., Path], tmp_path: Path) -> Path:
 
 def rewire(folder: Path, name: str, operator: str, constant: int) -> None:
     """Feed the graph `operator(input, constant)` in place of one of its inputs."""
-    path = folder / "model.onnx"
+    path = folder / "encoder.onnx"
     graph = onnx.load(path)
     for node in graph.graph.node:
         node.input[:] = [f"{name}_rewired" if i == name else i for i in node.input]
     graph.graph.initializer.append(numpy_helper.from_array(np.array(constant, np.int64), f"{name}_constant"))
     graph.graph.node.insert(0, helper.make_node(operator, [name, f"{name}_constant"], [f"{name}_rewired"]))
     onnx.save_model(graph, path)
+    manifest = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    manifest["files"][path.name] = sha256(path)
+    (folder / FILE).write_text(json.dumps(manifest), encoding="utf-8")
 
 
 def test_provenance_says_what_the_gate_found(folder: Path) -> None:

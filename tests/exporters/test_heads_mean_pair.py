@@ -18,6 +18,7 @@ from exporters.errors import ExportError
 from exporters.export import export
 from exporters.heads import Encoded, heads
 from service.bundle import Bundle
+from service.loading import open_graph
 from service.session import Session
 from service.types import Row
 from suites import Suite
@@ -63,8 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Suite], Path]:
 
 
 def session(folder: Path) -> Session:
-    graph = Bundle(folder).graph
-    return Session(folder / graph.file, pads=graph.pads)
+    return open_graph(Bundle(folder))
 
 
 ROWS = [row([2, 7, 3]), row([2, 9, 8, 7, 3, 11, 12, 3]), row([2, *range(5, 66), 3]), row([2, 7, 3])]
