@@ -8,6 +8,7 @@ from typing import Protocol
 
 from benchmarks import accuracy, capacity, frontier, lengths, limit, load, offline, submission
 from benchmarks.peers import command as peers
+from benchmarks.proof import command as proof
 
 
 class Command(Protocol):
@@ -33,6 +34,7 @@ COMMANDS: dict[str, Command] = {
     "lengths": lengths,
     "limit": limit,
     "peers": peers,
+    "proof": proof,
     "frontier": frontier,
 }
 

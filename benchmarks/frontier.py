@@ -170,7 +170,7 @@ def measure(
                     "precision": name,
                     "ms": round(one.ms, 3),
                     "of_fp32": round(one.ms / reference.ms, 3),
-                    "mb": round(sum(p.stat().st_size for p in one.bundle.folder.rglob("*.onnx*")) / 1e6, 1),
+                    "mb": round(sum(p.stat().st_size for p in one.bundle.folder.rglob("*.onnx*")) / 1e6, 3),
                     "batch_change": one.batch_change,
                     "passes": not fidelity.complaints,
                 }

@@ -1,0 +1,1 @@
+"""Saved results as one HTML page: for people, and for readers who were not there."""
