@@ -1,6 +1,7 @@
 # make serve   set everything up and serve the demo models on PORT
 # make test    set everything up and run every test
 # make accuracy DATA=folder    score every demo model for which the folder holds its benchmark's data
+# make bench   measure every promise of speed and the peers, an hour on a quiet machine; plots in build/bench
 PYTHON ?= python3
 VENV ?= .venv
 PORT ?= 3000
@@ -15,7 +16,7 @@ comma := ,
 DEMO := $(shell sed -n 's/^  - //p' demo/demo.yaml)
 MODELS ?= $(subst $(empty) $(empty),$(comma),$(addsuffix :latest,$(DEMO)))
 
-.PHONY: serve test accuracy check bundles install format lock clean
+.PHONY: serve test accuracy bench check bundles install format lock clean
 
 serve: bundles
 	NLU_MODELS=$${NLU_MODELS:-$(MODELS)} $(BIN)/bentoml serve service.app:NLU --host $(HOST) --port $(PORT) --timeout-keep-alive 75
@@ -25,6 +26,13 @@ test: check bundles
 
 accuracy: bundles
 	$(BIN)/python -m benchmarks accuracy --all --data-dir $(DATA)
+
+bench: bundles
+	mkdir -p build/bench
+	-$(BIN)/python -m benchmarks proof --save build/bench/proof.json
+	-$(BIN)/python -m benchmarks peers --model small --work build/bench/peers --save build/bench/peers-small.json
+	-$(BIN)/python -m benchmarks peers --model trunk --work build/bench/peers --save build/bench/peers-trunk.json
+	$(BIN)/python -m benchmarks report build/bench/*.json --out build/bench/report.html
 
 check: install
 	$(BIN)/ruff format --check .
