@@ -110,7 +110,8 @@ class Pool:
     """The process's worker threads and what lies before them.
 
     `max_wait`: longest predicted wait, in seconds, that is still accepted.
-    `take`: seconds of model time, as predicted, that a worker takes from one queue at once.
+    `take`: most seconds of model time, as predicted, that a worker takes from one queue at once. It is its share of all
+    that waits, so that a few items are spread over the workers and many are run in large batches.
     """
 
     def __init__(self, threads: int, *, max_wait: float, take: float) -> None:
@@ -186,8 +187,9 @@ class Pool:
                         if self._closed:
                             return
                     self._ready.wait(pause)
+                share = sum(self._waiting.values()) / 1e6 / self.threads
                 try:
-                    jobs, dropped = owner.take(self.take)
+                    jobs, dropped = owner.take(min(self.take, share))
                 except Exception as error:
                     log.error("%s: its queue cannot be read: %s", owner.name, type(error).__name__)
                     jobs, dropped = [owner.queue.pop()], []

@@ -76,22 +76,22 @@ class Runner:
         return rows * (cost.t0 + cost.r) + cost.c * tokens
 
     def take(self, budget: float) -> tuple[list[Job], list[Job]]:
-        """Take waiting jobs up to `budget` predicted seconds, at least one. Called under the pool's lock.
+        """Take waiting jobs of about `budget` predicted seconds, at least one. Called under the pool's lock.
 
         Jobs that nobody waits for any more are the second list.
         """
         now = monotonic()
         jobs: list[Job] = []
         dropped: list[Job] = []
-        longest = 0.0
+        spent = 0.0
         while self.queue:
             job = self.queue.first
             if not job.wanted(now):
                 dropped.append(self.queue.pop())
                 continue
-            longest = max(longest, job.tokens)
-            if jobs and self._drift * self.session.cost.of(len(jobs) + 1, int(longest)) > budget:
+            if jobs and spent + job.cost / 2 > budget:
                 break
+            spent += job.cost
             jobs.append(self.queue.pop())
             job.timing.queue = now - job.enqueued
         self._on_depth(len(self.queue))

@@ -160,6 +160,27 @@ def test_what_is_due_later_is_no_part_of_a_predicted_wait(pools: Callable[..., P
     owner.wait_for("first", "headline", "endless")
 
 
+@pytest.mark.parametrize(("waiting", "budget"), [(1, 0.005), (4, 0.02), (10, 0.03)])
+def test_a_worker_takes_its_share_of_what_waits(pools: Callable[..., Pool], waiting: int, budget: float) -> None:
+    owner = Owner(pools(threads=2, max_wait=100.0, take=0.03))
+    budgets: list[float] = []
+    taken = owner.take
+
+    def take(budget: float) -> tuple[list[Job], list[Job]]:
+        budgets.append(budget)
+        return taken(budget)
+
+    blocked(owner)
+    blocked(owner)
+    owner.take = take  # type: ignore[method-assign]
+    for i in range(waiting):
+        owner.put(job(str(i), cost=0.01))
+    owner.gate.set()
+    while len(owner.done) < waiting + 2:
+        sleep(0.001)
+    assert budgets[0] == pytest.approx(budget)
+
+
 def usual(owner: Owner, cost: float) -> None:
     """Let the pool get used to jobs of this cost."""
     for _ in range(100):
