@@ -7,6 +7,7 @@ import sys
 from typing import Protocol
 
 from benchmarks import accuracy, capacity, frontier, lengths, limit, load, offline, submission
+from benchmarks.pages import command as report
 from benchmarks.peers import command as peers
 from benchmarks.proof import command as proof
 
@@ -36,6 +37,7 @@ COMMANDS: dict[str, Command] = {
     "peers": peers,
     "proof": proof,
     "frontier": frontier,
+    "report": report,
 }
 
 

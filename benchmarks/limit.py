@@ -3,7 +3,7 @@
 Texts of real lengths are tokenised and run through ONNX Runtime in this process: no HTTP, no queue, no decoding.
 
   alone   each row its own run
-  naive   16 items at a time as they come, padded to the longest
+  naive   so many items at a time (16) as they come, padded to the longest
   split   the same 16, grouped by length as the cost model finds cheapest (`Session.run`)
 
 on one thread, and on a thread a core where every thread has its own runs. Bundles whose rows must not be mixed (int8)
@@ -27,6 +27,7 @@ from tqdm import tqdm
 from benchmarks import results, trace
 from service.bundle import Bundle
 from service.config import Settings, find_bundles, usable_cpus
+from service.device import PROVIDERS, Device, require_device
 from service.errors import BundleError, ConfigError
 from service.loading import open_bundle
 from service.session import Chain, Session
@@ -36,6 +37,7 @@ from service.types import Row, Timing
 HELP = "measure what tokenising and running a bundle costs by itself: the floor of any server"
 PACKAGES = ("onnxruntime", "tokenizers", "numpy")
 BATCH = 16
+"""Items at a time, unless told otherwise: a GPU is not filled by so few."""
 ROUNDS = 3
 WARM_UP = 32
 """Items before the first round."""
@@ -53,11 +55,11 @@ class Way:
     work: Work
 
 
-def ways(task: Task, session: Session | Chain, row_isolated: bool) -> list[Way]:
+def ways(task: Task, session: Session | Chain, row_isolated: bool, batch: int = BATCH) -> list[Way]:
     """What makes sense for a bundle."""
     if isinstance(session, Chain):
         whole = _whole(task, session)
-        return [Way("alone", 1, whole), Way("split", BATCH, whole)]
+        return [Way("alone", 1, whole), Way("split", batch, whole)]
     head = cast(Head, task)
 
     def rows(items: Sequence[Any]) -> list[Row]:
@@ -69,13 +71,13 @@ def ways(task: Task, session: Session | Chain, row_isolated: bool) -> list[Way]:
 
     def naive(items: Sequence[Any]) -> None:
         found = rows(items)
-        for i in range(0, len(found), BATCH):
-            session.run_together(found[i : i + BATCH])
+        for i in range(0, len(found), batch):
+            session.run_together(found[i : i + batch])
 
     def split(items: Sequence[Any]) -> None:
         session.run(rows(items))
 
-    found = [Way("alone", 1, alone), Way("naive", BATCH, naive), Way("split", BATCH, split)]
+    found = [Way("alone", 1, alone), Way("naive", batch, naive), Way("split", batch, split)]
     return found[:1] if row_isolated else found
 
 
@@ -108,13 +110,19 @@ def once(way: Way, items: Sequence[Any], threads: int) -> tuple[float, float]:
 
 
 def measure(
-    bundle: Bundle, raw: Sequence[dict[str, Any]], threads: Sequence[int], bar: Callable[[str], None] = lambda _: None
+    bundle: Bundle,
+    raw: Sequence[dict[str, Any]],
+    threads: Sequence[int],
+    bar: Callable[[str], None] = lambda _: None,
+    *,
+    device: Device = "cpu",
+    batch: int = BATCH,
 ) -> dict[str, Any]:
     """What every way costs an item on so many threads. `bar` is told of each way."""
-    task, session = open_bundle(bundle, "cpu")
+    task, session = open_bundle(bundle, device)
     items = [task.Input.model_validate(item) for item in raw]
     isolated = any(part.graph.row_isolated for part in bundle.parts)
-    plans = [(way, n) for way in ways(task, session, isolated) for n in threads]
+    plans = [(way, n) for way in ways(task, session, isolated, batch) for n in threads]
     spent: list[list[tuple[float, float]]] = [[] for _ in plans]
     for way, n in plans:
         once(way, items[:WARM_UP], n)
@@ -186,12 +194,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--count", type=int, default=200, metavar="N", help="items of a round; default: 200")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the items; default: 1")
+    parser.add_argument("--device", choices=PROVIDERS, default="cpu", help="where graphs run; default: cpu")
+    parser.add_argument("--batch", type=int, default=BATCH, metavar="N", help=f"items at a time; default: {BATCH}")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write everything that was measured as JSON")
 
 
 def problem(args: argparse.Namespace) -> str | None:
     """What makes no sense together."""
-    return "--count is at least 1" if args.count < 1 else None
+    return "--count and --batch are at least 1" if min(args.count, args.batch) < 1 else None
 
 
 def run(args: argparse.Namespace) -> int:
@@ -199,11 +209,14 @@ def run(args: argparse.Namespace) -> int:
     threads = sorted({1, usable_cpus()})
     found = []
     try:
+        require_device(args.device)
         bundles = find_bundles(Settings(models=",".join(args.bundle)))
         with tqdm(file=sys.stderr, disable=None, bar_format="{elapsed} {desc}") as shown:
             for name, bundle in bundles.items():
                 calls = trace.calls([target(bundle)], args.trace, args.count, args.seed)
-                one = measure(bundle, [call.item for call in calls], threads, shown.set_description_str)
+                items = [call.item for call in calls]
+                say = shown.set_description_str
+                one = measure(bundle, items, threads, say, device=args.device, batch=args.batch)
                 found.append(one | {"name": name})
     except (BundleError, ConfigError, ValueError) as error:
         print(f"not measured: {error}", file=sys.stderr)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 
 STEPS = (1, 2, 5)
-MOST_TICKS = 8
+MOST_TICKS = 10
 """Of a logarithmic axis; with more, only the powers of ten."""
 
 
@@ -26,11 +26,12 @@ class Scale:
         return (self.warp(min(self.high, max(self.low, value))) - low) / (high - low)
 
 
-def linear(highest: float, most: int = 5) -> Scale:
-    """From 0 to a round number from `highest` on, in at most so many steps."""
-    step = _round_up(highest / most) if highest > 0 else 1 / most
-    steps = max(1, ceil(highest / step - 1e-9)) if highest > 0 else most
-    return Scale(0.0, steps * step, tuple((i * step, f"{i * step:.10g}") for i in range(steps + 1)))
+def linear(highest: float, lowest: float = 0.0, most: int = 5) -> Scale:
+    """Between round numbers around both, in about so many steps."""
+    step = _round_up((highest - lowest) / most) if highest > lowest else 1 / most
+    first, last = floor(lowest / step + 1e-9), ceil(max(highest, lowest + step) / step - 1e-9)
+    ticks = tuple((i * step, f"{i * step:.10g}") for i in range(first, last + 1))
+    return Scale(ticks[0][0], ticks[-1][0], ticks)
 
 
 def logarithmic(lowest: float, highest: float) -> Scale:

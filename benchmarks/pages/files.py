@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from benchmarks import results
-from benchmarks.pages.shapes import FOUND, Origin
+from benchmarks.pages.run_shapes import Run
+from benchmarks.pages.shapes import FOUND, Origin, Proof
 
 T = TypeVar("T")
 
@@ -47,3 +48,9 @@ def read(paths: Sequence[Path]) -> list[Result]:
 def those(found: Sequence[Result], kind: type[T]) -> list[tuple[str, T]]:
     """The labels and findings of one kind."""
     return [(result.label, result.found) for result in found if isinstance(result.found, kind)]
+
+
+def runs(found: Sequence[Result]) -> list[tuple[str, Run]]:
+    """Runs of load by what they are called: those of their own, and those that a proof is made of."""
+    of_proofs = [(f"{label}: {run.name}", run) for label, proof in those(found, Proof) for run in proof.runs]
+    return those(found, Run) + of_proofs

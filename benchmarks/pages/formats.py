@@ -9,12 +9,12 @@ NONE = "–"
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Three significant digits, more where they stand before the point."""
+    """So many significant digits, more where they stand before the point, and no more than that behind it."""
     if value is None:
         return NONE
     rounded = float(f"{value:.{digits - 1}e}")
     decimals = max(0, digits - 1 - floor(log10(abs(rounded)))) if rounded else 0
-    return f"{value:,.{min(decimals, digits + 1)}f}"
+    return f"{value:,.{min(decimals, digits)}f}"
 
 
 def count(value: float | None) -> str:

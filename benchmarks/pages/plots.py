@@ -18,14 +18,15 @@ GAP = 14
 
 @dataclass(frozen=True)
 class Size:
-    """Of a drawing. The page shows `wide` or `narrow` as the screen is, and `small` on both."""
+    """Of a drawing: `wide` or `narrow`, as the screen is; `small` in pairs and `tiny` in threes, on any screen."""
 
     name: str
     width: int
     height: int
 
 
-WIDE, NARROW, SMALL = Size("wide", 1000, 400), Size("narrow", 400, 330), Size("small", 440, 260)
+WIDE, NARROW = Size("wide", 1000, 400), Size("narrow", 400, 330)
+SMALL, TINY = Size("small", 460, 250), Size("tiny", 320, 210)
 
 
 def both(draw: Callable[[Size], Element]) -> list[Element]:
@@ -94,20 +95,27 @@ class Frame:
     def write(self, text: str, x: float, y: float, anchor: str, class_: str = "tick") -> None:
         self.add("text", text, x=float(x), y=float(y), text_anchor=anchor, class_=class_)
 
-    def level(self, value: float, text: str) -> None:
-        """A line across, such as the SLO's."""
+    def level(self, value: float, text: str, *, above: bool = False) -> None:
+        """A line across, such as the SLO's; what it is stands at the line, or `above` all that is drawn."""
         at = self.y(value)
         self.add("line", x1=self.left, x2=self.right, y1=at, y2=at, class_="mark")
-        self.write(text, self.left + 6, at - 6 if at > self.top + 16 else at + 16, "start", "marked")
+        if above:
+            start = self.right - 1.2 * text_width(text) - 6
+            self.add("line", x1=start - 26, x2=start, y1=10, y2=10, class_="mark")
+            self.write(text, self.right, 14, "end", "marked")
+        else:
+            self.write(text, self.left + 6, at - 6 if at > self.top + 16 else at + 16, "start", "marked")
 
     def upright(self, value: float, text: str) -> None:
         """A line upwards, such as a capacity's."""
         at = self.x(value)
         self.add("line", x1=at, x2=at, y1=self.top, y2=self.bottom, class_="mark")
         side = "start" if at < (self.left + self.right) / 2 else "end"
-        self.write(text, at + (6 if side == "start" else -6), self.top + 12, side, "marked")
+        self.write(text, at, self.top - 4, side, "marked")
 
-    def line(self, points: Sequence[tuple[float, float]], i: int, told: str, *, steps: bool = False) -> None:
+    def line(
+        self, points: Sequence[tuple[float, float]], i: int, told: str, *, steps: bool = False, thick: bool = False
+    ) -> None:
         """A line of colour `i`; with `steps` each value holds from the point before to its own."""
         drawn: list[str] = []
         for x, y in points:
@@ -115,7 +123,7 @@ class Frame:
             move = [f"M{right} {up}"] if not drawn else [f"V{up}", f"H{right}"] if steps else [f"L{right} {up}"]
             if move != drawn[-len(move) :]:
                 drawn += move
-        self.add("path", tag("title", told), d="".join(drawn), class_=f"line {colour(i)}")
+        self.add("path", tag("title", told), d="".join(drawn), class_=f"line {colour(i)}" + " thick" * thick)
 
     def dot(self, x: float, y: float, class_: str, told: str, *, cross: bool = False) -> None:
         """A mark of one point: a circle, or a cross."""
@@ -163,7 +171,9 @@ class Bar:
     class_: str
 
 
-def bars(size: Size, rows: Sequence[Bar], unit: str, *, mark: tuple[float, str] | None = None, highest: float = 0) -> Element:
+def bars(
+    size: Size, rows: Sequence[Bar], unit: str, *, mark: tuple[float, str] | None = None, highest: float = 0
+) -> Element:
     """Bars to the right, each under its name. `mark`: a line through all; `highest`: of other drawings beside it."""
     step, top = 40, 26 if mark else 6
     height = top + step * len(rows) + 4
@@ -172,18 +182,19 @@ def bars(size: Size, rows: Sequence[Bar], unit: str, *, mark: tuple[float, str] 
     scale = linear(max([highest, *values, mark[0] if mark else 0.0]))
     told = ", ".join(f"{row.name}: {number(row.value)} {unit}" for row in rows)
     svg = tag("svg", class_=size.name, viewBox=f"0 0 {size.width} {height}", role="img", aria_label=told)
+    words = []  # over the line through all
     for i, row in enumerate(rows):
         y = top + i * step
-        put(svg, tag("text", row.name, x=0, y=y + 13, class_=f"name {row.class_}"))
         width = max(1.0, scale.part(row.value) * end) if row.value is not None else 0.0
-        shown = f"{number(row.value)}" if row.value is not None else "not measured"
+        shown = "not measured" if row.value is None else number(row.value)
         put(svg, tag("rect", x=0, y=y + 18, width=width, height=15, rx=2, class_=f"fill {row.class_}"))
-        put(svg, tag("text", shown, x=width + 6, y=y + 30, class_="value"))
+        words.append(tag("text", row.name, x=0, y=y + 13, class_=f"name {row.class_}"))
+        words.append(tag("text", shown, x=width + 6 if width else 0, y=y + 30, class_="value"))
     if mark:
         at = scale.part(mark[0]) * end
         put(svg, tag("line", x1=at, x2=at, y1=18, y2=height, class_="mark"))
-        anchor = "start" if at < end / 2 else "end"
-        put(svg, tag("text", mark[1], x=at, y=12, text_anchor=anchor, class_="marked"))
+        words.append(tag("text", mark[1], x=at, y=12, text_anchor="start" if at < end / 2 else "end", class_="marked"))
+    put(svg, *words)
     return svg
 
 

@@ -1,123 +1,13 @@
-"""What the commands save, as far as the page shows it."""
+"""What each command saves, as far as the page shows it."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel, field_validator
+from pydantic import BaseModel, Field, RootModel
 
-from benchmarks import histogram
-
-
-class Shape(BaseModel):
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
-
-
-class Latency(Shape):
-    """Milliseconds; None if nothing was answered."""
-
-    mean: float | None
-    p50: float | None
-    p90: float | None
-    p99: float | None
-    p999: float | None = Field(alias="p99.9")
-    max: float | None
-
-
-class Second(Shape):
-    """What became of the requests due in one second."""
-
-    second: int = Field(ge=0, lt=1_000_000)
-    answered: int
-    good: int
-    refused: int
-    p50_ms: float | None
-    p99_ms: float | None
-
-
-class Quantiles(Shape):
-    p50: float
-    p99: float
-
-
-class Server(Shape):
-    cpu_ms_per_answer: float
-    rss_mb: float
-    processes: int
-
-
-class Generator(Shape):
-    lag_p99_ms: float
-    cpu_share: float
-    saturated: bool
-
-
-class Run(Shape):
-    """`benchmarks.run.describe`."""
-
-    name: str
-    profile: str
-    rate_per_s: float | None
-    callers: int | None
-    seconds: float = Field(gt=0)
-    slo_ms: float = Field(gt=0)
-    offered: int
-    answered: int
-    good: int
-    answered_per_s: float
-    goodput_per_s: float
-    latency_ms: Latency
-    kinds: dict[str, int]
-    refused_ms: Quantiles | None
-    retry_after: float | None
-    server: Server | None
-    generator: Generator
-    batch_rows: dict[int, int]
-    histogram: str
-    timeline: list[Second]
-
-    @field_validator("histogram")
-    @classmethod
-    def _decodes(cls, text: str) -> str:
-        try:
-            histogram.decode(text)
-        except Exception as error:  # of base64, zlib or the codec, whose errors have nothing in common
-            raise ValueError(f"no HDR histogram: {error}") from None
-        return text
-
-    @property
-    def load(self) -> str:
-        """What was sent."""
-        if self.rate_per_s is None:
-            return f"{self.callers} callers, closed loop"
-        return f"{self.profile}, {self.rate_per_s:.4g}/s"
-
-
-class Try(Shape):
-    phase: str
-    rate_per_s: float = Field(gt=0)
-    seed: int
-    passed: bool
-    run: Run
-
-
-class Capacity(Shape):
-    """`benchmarks.capacity.capacity`."""
-
-    name: str
-    slo_ms: float = Field(gt=0)
-    seconds: float
-    alone_p50_ms: float | None
-    capacity_per_s: float
-    peak: Run | None
-    limited_by: str
-    tries: list[Try]
-
-    def confirmed(self) -> list[Run]:
-        """The runs that confirm the capacity."""
-        passed = [t for t in self.tries if t.phase == "confirm" and t.passed]
-        return [t.run for t in passed if t.rate_per_s == passed[-1].rate_per_s]
+from benchmarks.pages.run_shapes import Capacity, Run, Shape
 
 
 class Job(Shape):
@@ -193,6 +83,42 @@ class Peers(Shape):
     peers: list[Peer]
 
 
+class Precision(Shape):
+    """`benchmarks.frontier.measure`, a row; shares in percent."""
+
+    precision: str
+    ms: float
+    of_fp32: float
+    mb: float
+    passes: bool
+    labels_equal: float
+    records_equal: float
+    scores: dict[str, tuple[float, float]]
+    batch_change: float | None
+
+
+class Precisions(Shape):
+    precisions: list[Precision]
+
+
+class Frontier(RootModel[dict[str, Precisions]]):
+    pass
+
+
+class Claim(Shape):
+    """`benchmarks.proof.claims.verdicts`."""
+
+    text: str
+    value: float
+    bound: str
+    kept: bool
+
+
+class Proof(Shape):
+    claims: list[Claim]
+    runs: list[Run]
+
+
 class Machine(Shape):
     cpu: str
     cpus: list[int] = Field(min_length=1)
@@ -219,4 +145,6 @@ FOUND: dict[str, type[BaseModel]] = {
     "offline": Offline,
     "limit": Limit,
     "peers": Peers,
+    "frontier": Frontier,
+    "proof": Proof,
 }
