@@ -8,12 +8,10 @@
 #   VENV=folder         use this virtual environment as it is, and install nothing
 #   REHEARSE=1          every step on a CPU and a few seconds each, to see that the script runs
 #
-# Paths are from the repository's root. Ends within BUDGET seconds (480). Every step has a limit, a step that fails is named at the end (status 1) and the
-# others still run. Without CUDA nothing runs (status 3).
+# Paths are from the repository's root. Ends within BUDGET seconds (480). Every step has a limit; one that fails is
+# named at the end (status 1), and the others still run. Without CUDA nothing runs (status 3).
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
-OUT=$(mkdir -p "${1:-gpu-results}" && cd "${1:-gpu-results}" && pwd) || exit
-WORK=$(mktemp -d)
 BUDGET=${BUDGET:-480}
 MODELS=(klue-ynat klue-ner klue-dp)
 FAILED=()
@@ -32,6 +30,9 @@ else
     exit 3
   fi
 fi
+OUT=$(mkdir -p "${1:-gpu-results}" && cd "${1:-gpu-results}" && pwd) || exit
+WORK=$(mktemp -d)
+trap 'stop; rm -rf "$WORK"' EXIT
 exec > >(tee "$OUT/gpu.log") 2>&1
 
 # step NAME LIMIT COMMAND...: run it within LIMIT seconds and what is left of the budget.
@@ -61,7 +62,6 @@ stop() {
     SERVER=
   fi
 }
-trap 'stop; rm -rf "$WORK"' EXIT
 
 # bundles PRECISION: NLU_MODELS for those that were exported.
 bundles() {
@@ -70,6 +70,22 @@ bundles() {
     [[ -f $WORK/$1/$name/bundle.json ]] && found+=("$name=$WORK/$1/$name")
   done
   (IFS=, && echo "${found[*]}")
+}
+
+# export_models PRECISION: all at once; each is compared with torch, and refused if it differs.
+export_models() {
+  local name pids=() left=$((BUDGET - SECONDS))
+  printf '\n== exporting in %s (%d s gone)\n' "$1" "$SECONDS"
+  for name in "${MODELS[@]}"; do
+    timeout "$((left < 1 ? 1 : left < 90 ? left : 90))" "$PY" -m exporters "$WORK/checkpoints/$name" --suite "demo/heads/$name/suite.yaml" --name "$name" \
+      --precision "$1" --device "$DEVICE" --out "$WORK/$1" >"$OUT/export-$name-$1.log" 2>&1 &
+    pids+=($!)
+  done
+  wait "${pids[@]}"
+  for name in "${MODELS[@]}"; do
+    [[ -f $WORK/$1/$name/bundle.json ]] || FAILED+=("export $name $1")
+    tail -n 3 "$OUT/export-$name-$1.log"
+  done
 }
 
 # serve PRECISION WORKERS THREADS: start a server and wait until each of its processes may be ready.
@@ -102,7 +118,8 @@ END
 load() { # NAME ARGUMENTS...
   local name=$1
   shift
-  step "load $name" 60 "$PY" -m benchmarks load --url "http://127.0.0.1:$PORT" --seconds "$SERVED" "$@" --save "$OUT/load-$name.json"
+  step "load $name" 60 "$PY" -m benchmarks load --url "http://127.0.0.1:$PORT" --seconds "$SERVED" "$@" \
+    --save "$OUT/load-$name.json"
 }
 
 peak() { # PRECISION WORKERS THREADS
@@ -125,14 +142,11 @@ if [[ -z ${VENV:-} ]]; then
   step "install" 240 "$PY" -m pip install --quiet --disable-pip-version-check "${index[@]}" \
     -c requirements/constraints.txt -e ".[$extras]" || exit 1
 fi
-step "device" 30 "$PY" -c 'import sys; from service.device import require_device; require_device(sys.argv[1])' "$DEVICE" || exit 1
+step "device" 30 "$PY" -c "from service.device import require_device; require_device('$DEVICE')" || exit 1
 
 step "checkpoints" 30 "$PY" -m demo "${MODELS[@]}" --out "$WORK/checkpoints" || exit 1
 for precision in "${PRECISIONS[@]}"; do
-  for name in "${MODELS[@]}"; do
-    step "export $name $precision" 60 "$PY" -m exporters "$WORK/checkpoints/$name" --suite "demo/heads/$name/suite.yaml" \
-      --name "$name" --precision "$precision" --device "$DEVICE" --out "$WORK/$precision"
-  done
+  export_models "$precision"
 done
 step "parity with torch" 10 "$PY" - "$WORK" <<'END'
 import json, pathlib, sys
@@ -148,13 +162,14 @@ END
 for precision in "${PRECISIONS[@]}"; do
   served=$(bundles "$precision")
   [[ -n $served ]] && IFS=, read -ra each <<<"$served" &&
-    step "floor $precision" 90 "$PY" -m benchmarks limit "${each[@]}" --device "$DEVICE" "${FLOOR[@]}" --save "$OUT/limit-$precision.json"
+    step "floor $precision" 90 "$PY" -m benchmarks limit "${each[@]}" --device "$DEVICE" "${FLOOR[@]}" \
+      --save "$OUT/limit-$precision.json"
 done
 
 for precision in "${PRECISIONS[@]}"; do
   peak "$precision" 1 2 && at_70_percent "$precision" 1 2 &&
-    step "offline $precision" 40 "$PY" -m benchmarks offline --url "http://127.0.0.1:$PORT" --models klue-ynat --items "$JOB" \
-      --save "$OUT/offline-$precision.json"
+    step "offline $precision" 40 "$PY" -m benchmarks offline --url "http://127.0.0.1:$PORT" --models klue-ynat \
+      --items "$JOB" --save "$OUT/offline-$precision.json"
 done
 best=${PRECISIONS[1]:-fp32}
 peak "$best" 2 2

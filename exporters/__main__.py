@@ -18,7 +18,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--suite", required=True, metavar="NAME", help="task, such as klue/ner, or a suite file of your own (.yaml)"
     )
-    parser.add_argument("--precision", choices=("fp32", "int8", "fp16"), default="fp32", help="default: fp32")
+    parser.add_argument(
+        "--precision", choices=("fp32", "int8", "fp16", "fp16-packed"), default="fp32", help="default: fp32"
+    )
+    parser.add_argument(
+        "--data", type=Path, nargs="+", metavar="FILE", help="int8: the benchmark's own file, which it is judged by"
+    )
+    parser.add_argument("--accept-loss", metavar="REASON", help="int8: export it whatever it loses; the bundle says so")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where it is verified; default: cpu")
     parser.add_argument(
         "--name", metavar="N", help="name of the bundle and its endpoint; default: the checkpoint's last path part"
@@ -30,6 +36,8 @@ def main(argv: list[str] | None = None) -> int:
         "--out", type=Path, metavar="DIR", help="write DIR/NAME instead of storing it in the BentoML model store"
     )
     args = parser.parse_args(argv)
+    if args.precision != "int8" and (args.data or args.accept_loss):
+        parser.error("--data and --accept-loss are for --precision int8")
     last = Path(args.checkpoint).resolve().name
     name = args.name or re.sub(r"[^a-z0-9._-]+", "-", last.lower()).strip("-._")
 
@@ -48,6 +56,8 @@ def main(argv: list[str] | None = None) -> int:
             name=name,
             precision=args.precision,
             device=args.device,
+            data=args.data or (),
+            accept_loss=args.accept_loss,
             declared_labels=args.labels.split(",") if args.labels else None,
             out=args.out,
             say=say,
@@ -59,7 +69,7 @@ def main(argv: list[str] | None = None) -> int:
     print(
         f"{done.place}  {done.family}, {args.precision}, {done.bytes / 1e6:.1f} MB, {done.seconds:.1f} s; "
         f"{p.shapes} shapes, logits within {p.logit_delta:.1e} of torch (largest {p.largest_logit:.1f}), "
-        f"answers equal, scores within {p.score_delta:.1e}"
+        f"{'losses accepted' if args.accept_loss else 'answers equal'}, scores within {p.score_delta:.1e}"
     )
     return 0
 

@@ -7,25 +7,30 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import bentoml
 
 from exporters import checkpoint as checkpoints
-from exporters import graph, manifests, verify
+from exporters import graph, manifests, split, verify
 from exporters.errors import ExportError
+from exporters.precision.lowering import lower_in_place
+from service.binding import open_model
 from service.bundle import FILE, NAME, Bundle, sha256
 from service.config import STORE_LABEL
+from service.device import Device, require_device
 from service.errors import BundleError
-from service.loading import open_bundle
-from service.session import Device, Session, require_device
+from service.loading import open_bundle, open_graph
+from service.session import Session
 from service.tasks import FAMILIES, family
 from service.types import Run
 from suites import Suite
+
+Precision = Literal["fp32", "fp16", "fp16-packed", "int8"]
 
 
 @dataclass(frozen=True)
@@ -45,8 +50,10 @@ def export(
     suite: Suite,
     *,
     name: str,
-    precision: graph.Precision = "fp32",
+    precision: Precision = "fp32",
     device: Device = "cpu",
+    data: Sequence[Path] = (),
+    accept_loss: str | None = None,
     declared_labels: list[str] | None = None,
     out: Path | None = None,
     store_labels: dict[str, str] | None = None,
@@ -54,17 +61,21 @@ def export(
 ) -> Exported:
     """Export, verify and store one checkpoint, into the folder `out/name` or else the BentoML model store.
 
-    ExportError says why a checkpoint cannot be served; then nothing was stored.
+    int8 must pass the gate on the benchmark's files `data`, or somebody must accept the loss, in words that the bundle
+    keeps. ExportError says why a checkpoint cannot be served; then nothing was stored.
     """
     start = perf_counter()
     if not re.fullmatch(NAME, name):
         raise ExportError(f"{name!r} cannot name a bundle; use small letters, digits, '.', '_' and '-' (--name)")
     require_device(device)
-    if precision == "fp16" and device == "cpu":
-        raise ExportError("fp16 graphs are fused for CUDA and can only be verified there; add --device cuda")
+    if precision in ("fp16", "fp16-packed") and device == "cpu":
+        raise ExportError(f"{precision} graphs are fused for CUDA and can only be verified there; add --device cuda")
     with tempfile.TemporaryDirectory(prefix="clueserve-") as temporary:
         folder = Path(temporary) / name
-        found = _Builder(precision, device, declared_labels, say).build(source, suite, name, folder).parity
+        traced: graph.Precision = "fp32" if precision == "int8" else precision
+        found = _Builder(traced, device, declared_labels, say).build(source, suite, name, folder).parity
+        if precision == "int8":
+            found = replace(found, score_delta=lower_in_place(folder, suite, data, accept_loss, say))
         say("loading the bundle as the server does")
         open_bundle(Bundle(folder), device)
         size = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
@@ -107,7 +118,7 @@ class _Builder:
             "stages": list(built),
             "tolerance": verify.TOLERANCES[self.precision],
         }
-        runs = {s: _run(Bundle(folder / s), self.device) for s in built}
+        runs = {s: open_graph(Bundle(folder / s), self.device).run for s in built}
         reference = verify.chained({s: b.reference for s, b in built.items()})
         parity = verify.Parity(
             sum(b.parity.shapes for b in built.values()),
@@ -130,6 +141,8 @@ class _Builder:
             | manifests.of_checkpoint(loaded, suite, self.precision, session)
             | {"labels": labels}
         )
+        if (folder / split.FILE).is_file():
+            manifest["graph"]["encoder"] = split.FILE
         (folder / "tokenizer.json").write_text(manifests.tokenizer(loaded, suite), encoding="utf-8")
         limit = manifest["max_length"]
         self.say(f"comparing with torch: batches {verify.BATCHES} x lengths {verify.lengths(limit)}")
@@ -141,7 +154,12 @@ class _Builder:
 
     def _session(self, path: Path, loaded: checkpoints.Checkpoint) -> Session:
         pads = {"input_ids": int(loaded.tokenizer.pad_token_id)}
-        return Session(path, pads=pads, row_isolated=self.precision == "int8", device=self.device)
+        encoder = path.with_name(split.FILE)
+        return Session(
+            open_model(path, self.device),
+            pads=pads,
+            encoder=open_model(encoder, self.device) if encoder.is_file() else None,
+        )
 
     def _answers(
         self, suite: Suite, folder: Path, manifest: dict[str, Any], reference: Run, run: Run, parity: verify.Parity
@@ -160,11 +178,6 @@ class _Builder:
         records = [{"item": i, "answer": a} for i, a in zip(items, golden, strict=True)]
         _write(folder, manifest | {"files": files, "golden": records})
         return _Built(found, reference)
-
-
-def _run(bundle: Bundle, device: Device) -> Run:
-    g = bundle.graph
-    return Session(bundle.graph_path, pads=g.pads, row_isolated=g.row_isolated, device=device).run
 
 
 def _concise(example: dict[str, Any], fields: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Torch model -> ONNX file in one of three precisions, weights in an external file."""
+"""Torch model -> ONNX files in float32, or with an encoder fused and in float16 for CUDA; weights in external files."""
 
 from __future__ import annotations
 
@@ -12,33 +12,39 @@ from typing import Any, Literal
 import numpy as np
 import onnx
 import torch
-from onnxruntime.quantization import QuantType, quantize_dynamic
 from optimum.exporters.onnx import onnx_export_from_model
 from torch import Tensor, nn
 
+from exporters import split
 from exporters.checkpoint import STOCK, Checkpoint
 from exporters.errors import ExportError
+from exporters.fused import fused
 from exporters.heads import Model
 
-Precision = Literal["fp32", "fp16", "int8"]
+Precision = Literal["fp32", "fp16", "fp16-packed"]
 OPSET = 18
 FILE = "model.onnx"
-WEIGHTS = "model.onnx.data"
 
 
 def export(checkpoint: Checkpoint, family: str, precision: Precision, folder: Path, scratch: Path) -> Path:
-    """Write the graph into `folder`; `scratch` is an empty folder for what lies between. Returns the graph's path."""
+    """Write the graph into `folder`, its encoder apart where it can be; `scratch` is empty, for what lies between.
+
+    Returns the path of the graph, or of its head.
+    """
     model = checkpoint.model
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")  # tracing warns of every Python branch it meets; parity is checked instead
         raw = _own(checkpoint, scratch) if isinstance(model, Model) else _stock(model, family, scratch)
-    if precision == "int8":
-        raw = _int8(raw, scratch / "int8.onnx")
-    elif precision == "fp16":
-        raw = _fp16(raw, model.config, scratch / "fp16.onnx")
-    path = folder / FILE
-    onnx.save_model(onnx.load(raw), path, save_as_external_data=True, location=WEIGHTS, size_threshold=1024)
-    return path
+    whole = onnx.load(raw)
+    scope = "/model/trunk/" if isinstance(model, Model) else f"/{model.base_model_prefix}/"
+    if parts := split.split(whole, scope, model.config.hidden_size):
+        encoder, whole = parts
+        if precision != "fp32":
+            encoder = fused(encoder, model.config, packed=precision == "fp16-packed")
+        split.save(encoder, folder / split.FILE)
+    elif precision != "fp32":
+        raise ExportError(f"{precision} is for encoders, and {type(model).__name__} has none that can be set apart")
+    return split.save(whole, folder / FILE)
 
 
 def _stock(model: Any, family: str, scratch: Path) -> Path:
@@ -93,32 +99,3 @@ def _own(checkpoint: Checkpoint, scratch: Path) -> Path:
 def inputs(checkpoint: Checkpoint) -> list[str]:
     """The inputs of an encoder of its own: token types only where it tells segments apart."""
     return ["input_ids", "attention_mask", *(["token_type_ids"] if checkpoint.segments else [])]
-
-
-def _int8(raw: Path, out: Path) -> Path:
-    """Weights int8 by channel, activations uint8 by tensor, from the raw graph: fusing first made it slower."""
-    root = logging.getLogger()
-    level = root.level
-    root.setLevel(logging.ERROR)  # it advises a pre-processing that is the fusion we do not want
-    try:
-        quantize_dynamic(raw, out, per_channel=True, weight_type=QuantType.QInt8)
-    finally:
-        root.setLevel(level)
-    return out
-
-
-def _fp16(raw: Path, config: Any, out: Path) -> Path:
-    """Fused for CUDA, then half precision; inputs and outputs keep their types."""
-    from onnxruntime.transformers.optimizer import optimize_model
-
-    fused = optimize_model(
-        str(raw),
-        model_type="bert",
-        num_heads=config.num_attention_heads,
-        hidden_size=config.hidden_size,
-        use_gpu=True,
-        opt_level=0,
-    )
-    fused.convert_float_to_float16(keep_io_types=True)
-    fused.save_model_to_file(str(out))
-    return out

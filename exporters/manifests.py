@@ -6,6 +6,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import onnxruntime
+
 from exporters import checkpoint as checkpoints
 from exporters import graph, verify
 from exporters.heads import Model
@@ -13,7 +15,12 @@ from service.bundle import FORMAT
 from service.session import Session
 from suites import Suite
 
-TOOLS = ("torch", "transformers", "optimum", "optimum-onnx", "onnx", "onnxruntime", "tokenizers")
+TOOLS = ("torch", "transformers", "optimum", "optimum-onnx", "onnx", "tokenizers")
+
+
+def tools() -> dict[str, str]:
+    """Versions; that of ONNX Runtime, whose wheels for CPU and GPU have two names, from the package itself."""
+    return {tool: version(tool) for tool in TOOLS} | {"onnxruntime": onnxruntime.__version__}
 
 
 def of_suite(suite: Suite, name: str) -> dict[str, Any]:
@@ -32,7 +39,7 @@ def of_suite(suite: Suite, name: str) -> dict[str, Any]:
         "normalization": normalization,
         "decoder": suite.decoder,
         "scores": [s.model_dump() for s in suite.scores],
-        "provenance": {"tools": {tool: version(tool) for tool in TOOLS}},
+        "provenance": {"tools": tools()},
     }
 
 
@@ -51,13 +58,13 @@ def of_checkpoint(loaded: checkpoints.Checkpoint, suite: Suite, precision: str, 
             "inputs": {k: list(v) for k, v in session.inputs.items()},
             "outputs": {k: list(v) for k, v in session.outputs.items()},
             "pads": {"input_ids": int(loaded.tokenizer.pad_token_id)},
-            "row_isolated": precision == "int8",
+            "row_isolated": False,
         },
         "tolerance": verify.TOLERANCES[precision],
         "provenance": {
             "checkpoint": Path(loaded.source).name if Path(loaded.source).is_dir() else loaded.source,
             "architecture": type(head or loaded.model).__name__,
-            "tools": {tool: version(tool) for tool in TOOLS},
+            "tools": tools(),
         },
     }
 

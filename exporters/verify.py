@@ -21,13 +21,13 @@ from service.types import Answer, Outputs, Row, Run, Timing
 BATCHES = (1, 2, 3, 17)
 # Values that heads put where nothing can be, such as spans that end before they start.
 MASKED = 1e4
-# Largest difference of a logit, in parts of the row's largest where that is above 1. Lower precisions are held by their
-# answers, and their deltas are written down.
-LIMITS = {"fp32": 1e-4, "fp16": 5e-2, "int8": np.inf}
+# Largest difference of a logit, in parts of the row's largest where that is above 1. int8 is made of a graph that
+# passed as fp32, and is held by its answers (see gate).
+LIMITS = {"fp32": 1e-4, "fp16": 5e-2, "fp16-packed": 5e-2}
 # One chosen id in so many may differ.
 TIES = 1000
 # Largest difference of a score in a decoded answer.
-TOLERANCES = {"fp32": 1e-3, "fp16": 2e-2, "int8": 2e-1}
+TOLERANCES = {"fp32": 1e-3, "fp16": 2e-2, "fp16-packed": 2e-2, "int8": 2e-1}
 
 
 @dataclass(frozen=True)

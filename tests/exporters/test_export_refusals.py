@@ -8,7 +8,7 @@ import pytest
 from tiny import edit_json, headless, tiny_suite
 
 from exporters.errors import ExportError
-from exporters.export import export
+from exporters.export import Precision, export
 from service.errors import BundleError, ConfigError
 
 OFFICIAL = Path(__file__).parents[1] / "official"
@@ -74,9 +74,10 @@ def test_markers_that_the_tokenizer_lacks_are_refused_and_named(save, export_to)
         export_to(source, RE)
 
 
-def test_fp16_on_a_cpu_is_refused_before_anything_is_read() -> None:
-    with pytest.raises(ExportError, match="add --device cuda"):
-        export("no such checkpoint", YNAT, name="tiny", precision="fp16")
+@pytest.mark.parametrize("precision", ["fp16", "fp16-packed"])
+def test_a_graph_for_cuda_is_refused_on_a_cpu_before_anything_is_read(precision: Precision) -> None:
+    with pytest.raises(ExportError, match=f"{precision} graphs .* add --device cuda"):
+        export("no such checkpoint", YNAT, name="tiny", precision=precision)
 
 
 @pytest.mark.skipif(

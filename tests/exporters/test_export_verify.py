@@ -109,7 +109,9 @@ def answers(*scores: float) -> Sequence[dict[str, Any]]:
     return [answer(SUITE.labels[0], score) for score in scores]
 
 
-@pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-3), ("fp16", 2e-2), ("int8", 2e-1)])
+@pytest.mark.parametrize(
+    ("precision", "tolerance"), [("fp32", 1e-3), ("fp16", 2e-2), ("fp16-packed", 2e-2), ("int8", 2e-1)]
+)
 def test_scores_may_differ_within_the_tolerance_of_the_precision(precision: str, tolerance: float) -> None:
     near, far = 0.5 + 0.9 * tolerance, 0.5 + 1.1 * tolerance
     assert verify.compare(answers(0.5, 0.5), answers(0.5, near), precision) == pytest.approx(0.9 * tolerance)
@@ -117,7 +119,7 @@ def test_scores_may_differ_within_the_tolerance_of_the_precision(precision: str,
         verify.compare(answers(0.5, 0.5), answers(0.5, far), precision)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "fp16", "int8"])
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "fp16-packed", "int8"])
 def test_no_precision_may_change_a_label(precision: str) -> None:
     changed = [answer(SUITE.labels[1], 0.5)]
     with pytest.raises(ExportError, match=r"example 0: answer\.label"):
