@@ -77,8 +77,9 @@ export_models() {
   local name pids=() left=$((BUDGET - SECONDS))
   printf '\n== exporting in %s (%d s gone)\n' "$1" "$SECONDS"
   for name in "${MODELS[@]}"; do
-    timeout "$((left < 1 ? 1 : left < 90 ? left : 90))" "$PY" -m exporters "$WORK/checkpoints/$name" --suite "demo/heads/$name/suite.yaml" --name "$name" \
-      --precision "$1" --device "$DEVICE" --out "$WORK/$1" >"$OUT/export-$name-$1.log" 2>&1 &
+    timeout "$((left < 1 ? 1 : left < 90 ? left : 90))" "$PY" -m exporters "$WORK/checkpoints/$name" \
+      --suite "demo/heads/$name/suite.yaml" --name "$name" --precision "$1" --device "$DEVICE" \
+      --out "$WORK/$1" >"$OUT/export-$name-$1.log" 2>&1 &
     pids+=($!)
   done
   wait "${pids[@]}"

@@ -19,12 +19,12 @@ from starlette.routing import Route
 
 from service import __version__, openapi
 from service.config import find_bundles, load_settings
+from service.device import require_device
 from service.endpoints import Batch, Results, api, batch_endpoint, one_endpoint
 from service.errors import BundleError, ConfigError, NotReady
 from service.http import Edge, Handler, json_response
 from service.loading import open_graph
 from service.server import Server
-from service.session import require_device
 from service.tasks import FAMILIES, family
 from service.telemetry import exposition
 

@@ -65,7 +65,7 @@ class Graph(Strict):
 
     file: str
     encoder: Annotated[str | None, Field(description="graph that goes before `file`; bundles share equal ones")] = None
-    precision: Literal["fp32", "fp16", "int8"]
+    precision: Literal["fp32", "fp16", "fp16-packed", "int8"]
     opset: int
     inputs: dict[str, list[str | int]]
     outputs: dict[str, list[str | int]]

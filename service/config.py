@@ -16,8 +16,8 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.bundle import Bundle
+from service.device import Device
 from service.errors import BundleError, ConfigError
-from service.session import Device
 
 PREFIX = "NLU_"
 STORE_LABEL = "clueserve"
@@ -48,7 +48,9 @@ class Settings(BaseSettings):
     threads: Annotated[int, Field(ge=0, description="worker threads a process; 0 = its part of the usable CPUs")] = 0
     timeout_ms: Annotated[int, Field(ge=1, description="deadline of a request, which may ask for less")] = 60_000
     max_wait_ms: Annotated[int, Field(ge=1, description="refuse with 429 what is predicted to wait longer")] = 30_000
-    take_ms: Annotated[float, Field(gt=0, description="model time that a worker takes from one queue at once")] = 10.0
+    take_ms: Annotated[float, Field(gt=0, description="most model time that a worker takes from one queue at once")] = (
+        30.0
+    )
     max_body_bytes: Annotated[int, Field(ge=1024, description="largest request body")] = 1 << 20
     max_text_chars: Annotated[int, Field(ge=1, description="longest text of one item")] = 100_000
     max_batch_items: Annotated[int, Field(ge=1, description="most items of one /batch request")] = 1000

@@ -9,9 +9,11 @@ from weakref import WeakValueDictionary
 
 from pydantic import ValidationError
 
+from service.binding import open_model
 from service.bundle import Bundle
-from service.errors import BundleError
-from service.session import Chain, Device, Model, Session
+from service.device import Device
+from service.errors import BundleError, ConfigError
+from service.session import Chain, Model, Session
 from service.tasks import family
 from service.tasks.base import Task
 from service.types import Timing
@@ -49,8 +51,10 @@ def open_graph(
 ) -> Session:
     """The bundle's graph as it lies there, unproven."""
     graph = bundle.graph
+    if graph.precision == "fp16-packed" and device == "cpu":
+        raise ConfigError(f"{bundle.folder} leaves padding out, which only CUDA can; set NLU_DEVICE=cuda")
     return Session(
-        Model(bundle.folder / graph.file, device),
+        open_model(bundle.folder / graph.file, device),
         pads=graph.pads,
         encoder=_encoder(bundle, graph.encoder, device) if graph.encoder else None,
         row_isolated=graph.row_isolated,
@@ -83,7 +87,7 @@ def _encoder(bundle: Bundle, file: str, device: Device) -> Model:
     with _opening:
         model = _encoders.get(key)
         if model is None:
-            _encoders[key] = model = Model(bundle.folder / file, device)
+            _encoders[key] = model = open_model(bundle.folder / file, device)
         return model
 
 

@@ -5,26 +5,17 @@ Knows nothing of tasks, HTTP or queues. Thread-safe: every call feeds its own ar
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 
-from service.errors import ConfigError
+from service.device import Device, open_session
 from service.types import Array, Outputs, Row
 
-Device = Literal["cpu", "cuda", "tensorrt"]
-
-PROVIDERS: dict[Device, str] = {
-    "cpu": "CPUExecutionProvider",
-    "cuda": "CUDAExecutionProvider",
-    "tensorrt": "TensorrtExecutionProvider",
-}
 DTYPES = {
     "tensor(int64)": np.int64,
     "tensor(int32)": np.int32,
@@ -32,35 +23,6 @@ DTYPES = {
     "tensor(float16)": np.float16,
     "tensor(bool)": np.bool_,
 }
-
-
-def require_device(device: Device) -> None:
-    """Refuse a device that this machine's ONNX Runtime cannot have, and an ambiguous installation.
-
-    Both wheels write the same folder, so that with both installed nobody knows which one runs.
-    """
-    wheels = [w for w in ("onnxruntime", "onnxruntime-gpu") if _installed(w)]
-    if len(wheels) == 2:
-        raise ConfigError(
-            "both onnxruntime and onnxruntime-gpu are installed and overwrite each other; uninstall both, then install "
-            "clueserve[cpu] or clueserve[gpu]"
-        )
-    wanted = PROVIDERS[device]
-    if wanted not in ort.get_available_providers():
-        raise ConfigError(
-            f"device {device!r} needs {wanted}, but the installed ONNX Runtime {ort.__version__} offers "
-            f"{', '.join(ort.get_available_providers())}; install clueserve[gpu] or set NLU_DEVICE=cpu"
-        )
-    if device != "cpu":
-        ort.preload_dlls()  # CUDA and cuDNN from their wheels, which no loader path knows
-
-
-def _installed(name: str) -> bool:
-    try:
-        importlib.metadata.distribution(name)
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,42 +67,35 @@ class Cost:
 class Model:
     """An opened ONNX file: arrays by name in, arrays by name out."""
 
+    batches: tuple[tuple[int, int], ...] = ((8, 16),)
+    """Rows x tokens that are measured besides single rows."""
+
     def __init__(self, path: Path, device: Device = "cpu", threads: int = 1) -> None:
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        # Idle threads that spin steal the core from the worker beside them: 35 against 10 ms of CPU a run.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        wanted = PROVIDERS[device]
-        chain = [wanted] if device == "cpu" else list(dict.fromkeys([wanted, PROVIDERS["cuda"], PROVIDERS["cpu"]]))
-        self._ort = ort.InferenceSession(str(path), options, providers=chain)
-        if self._ort.get_providers()[0] != wanted:
-            raise ConfigError(
-                f"device {device!r} was asked for, but ONNX Runtime could not start {wanted} (no usable GPU or "
-                f"driver) and would run on {', '.join(self._ort.get_providers())}; mend the GPU or set NLU_DEVICE=cpu"
-            )
+        self._ort = open_session(path, device, threads)
         self.inputs = {i.name: (tuple(i.shape[1:]), DTYPES[i.type]) for i in self._ort.get_inputs()}
         self.outputs = {o.name: tuple(o.shape[1:]) for o in self._ort.get_outputs()}
         self._names = list(self.outputs)
         self._cost: Cost | None = None
 
-    def __call__(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    def __call__(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
         return dict(zip(self._names, self._ort.run(self._names, {n: arrays[n] for n in self.inputs}), strict=True))
+
+    def hidden(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """What another model is going to read, wherever it lies."""
+        return self(arrays)
 
     def measure(self, axis: str | int, longest: int, batched: bool) -> Cost:
         """Fit the cost model to made-up rows of up to `longest` along `axis`. Doubles as the warm-up; done once."""
         if self._cost is None:
-            shapes = [(1, 8), (1, 32), (1, longest)] + ([(8, 16)] if batched else [])
-            shapes = [shape for shape in dict.fromkeys(shapes) if shape[1] <= longest]
-            self(self._made_up(axis, 1, longest))  # the memory that the largest run needs is there from now on
+            shapes = self._shapes(longest, batched)
+            self.hidden(self._made_up(axis, 1, longest))  # the memory that the longest row needs is there from now on
             seconds = []
             for rows, length in shapes:
                 arrays = self._made_up(axis, rows, length)
                 tries: list[float] = []
                 while len(tries) < 3 and sum(tries) < 0.02:
                     start = perf_counter()
-                    self(arrays)
+                    self.hidden(arrays)
                     tries.append(perf_counter() - start)
                 seconds.append(min(tries))
             y = np.array(seconds)
@@ -150,7 +105,11 @@ class Model:
             self._cost = Cost(max(float(t0), 1e-6), max(float(c), 1e-9), max(float(sum(r)), 0.0))
         return self._cost
 
-    def _made_up(self, axis: str | int, rows: int, length: int) -> dict[str, Array]:
+    def _shapes(self, longest: int, batched: bool) -> list[tuple[int, int]]:
+        shapes = [(1, 8), (1, 32), (1, longest), *(self.batches if batched else ())]
+        return list(dict.fromkeys((rows, min(length, longest)) for rows, length in shapes))
+
+    def _made_up(self, axis: str | int, rows: int, length: int) -> dict[str, Any]:
         sizes = {axis: length}
         return {
             name: np.ones([rows, *(sizes.get(a, 1) if isinstance(a, str) else a for a in axes)], dtype=dtype)
@@ -208,9 +167,11 @@ class Session:
         """Answer rows in one run, padded to the longest."""
         sizes = [self._sizes(row) for row in rows]
         longest = {axis: max(s[axis] for s in sizes) for axis in sizes[0]}
-        arrays: dict[str, Array] = {name: self._stack(name, rows, longest) for name in self.inputs}
-        for model in self._models:
-            arrays |= model(arrays)
+        arrays: dict[str, Any] = {name: self._stack(name, rows, longest) for name in self.inputs}
+        *before, last = self._models
+        for model in before:
+            arrays |= model.hidden(arrays)
+        arrays |= last(arrays)
         return [
             {name: arrays[name][(i, *(slice(s.get(d)) for d in axes))] for name, axes in self.outputs.items()}
             for i, s in enumerate(sizes)

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("service", "exporters", "suites", "demo", "benchmarks")
 FLOORS = (
     {"types", "errors"},
-    {"session", "bundle", "text"},
+    {"device", "session", "binding", "bundle", "text"},
     {"tasks"},
     {"pool", "loading", "runner"},
     {"config", "telemetry", "http", "openapi", "server", "endpoints", "app"},

@@ -7,18 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import write
 from onnx import TensorProto, helper, numpy_helper
 
-from service import session as sessions
 from service.bundle import Bundle
-from service.errors import ConfigError
 from service.loading import open_graph
-from service.session import Cost, Model, Session, require_device
+from service.session import Cost, Model, Session
 from service.types import Row
 
 RNG = np.random.default_rng(7)
@@ -196,25 +193,3 @@ def test_many_threads_with_mixed_lengths_get_what_one_thread_gets(session: Sessi
     with ThreadPoolExecutor(32) as executor:
         for got, expected in zip(executor.map(session.run, takes), want, strict=True):
             close(got, expected)
-
-
-@pytest.mark.skipif("CUDAExecutionProvider" in onnxruntime.get_available_providers(), reason="CUDA is installed")
-@pytest.mark.parametrize(("device", "provider"), [("cuda", "CUDAExecutionProvider"), ("tensorrt", "Tensorrt")])
-def test_a_device_that_is_not_installed_is_refused_by_name(device: sessions.Device, provider: str) -> None:
-    with pytest.raises(ConfigError, match=f"'{device}' needs {provider}.*offers.*CPUExecutionProvider.*NLU_DEVICE=cpu"):
-        require_device(device)
-
-
-@pytest.mark.skipif("CUDAExecutionProvider" in onnxruntime.get_available_providers(), reason="CUDA is installed")
-def test_a_session_never_runs_on_another_device_than_it_was_asked_to(bundle_of: Callable) -> None:
-    graph = bundle_of("klue/ynat") / "model.onnx"
-    with pytest.warns(UserWarning, match="CUDAExecutionProvider"), pytest.raises(ConfigError, match="could not start"):
-        Model(graph, "cuda")
-
-
-def test_two_wheels_of_the_runtime_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "_installed", lambda name: True)
-    with pytest.raises(ConfigError, match="both onnxruntime and onnxruntime-gpu are installed"):
-        require_device("cpu")
-    monkeypatch.setattr(sessions, "_installed", lambda name: name == "onnxruntime")
-    require_device("cpu")
