@@ -6,8 +6,8 @@ Texts of real lengths are tokenised and run through ONNX Runtime in this process
   naive   so many items at a time (16) as they come, padded to the longest
   split   the same 16, grouped by length as the cost model finds cheapest (`Session.run`)
 
-on one thread, and on a thread a core where every thread has its own runs. Bundles whose rows must not be mixed (int8)
-have rows alone only; pipelines are asked through their task, which groups rows itself, so they have no naive batches.
+on one thread, and on a thread a core where every thread has its own runs. Pipelines are asked through their task, which
+groups rows itself, so they have no naive batches.
 The figure is the least of three rounds: what the machine did besides only ever adds to it.
 """
 
@@ -55,7 +55,7 @@ class Way:
     work: Work
 
 
-def ways(task: Task, session: Session | Chain, row_isolated: bool, batch: int = BATCH) -> list[Way]:
+def ways(task: Task, session: Session | Chain, batch: int = BATCH) -> list[Way]:
     """What makes sense for a bundle."""
     if isinstance(session, Chain):
         whole = _whole(task, session)
@@ -78,7 +78,7 @@ def ways(task: Task, session: Session | Chain, row_isolated: bool, batch: int = 
         session.run(rows(items))
 
     found = [Way("alone", 1, alone), Way("naive", batch, naive), Way("split", batch, split)]
-    return found[:1] if row_isolated else found
+    return found
 
 
 def _whole(task: Task, chain: Chain) -> Work:
@@ -121,8 +121,7 @@ def measure(
     """What every way costs an item on so many threads. `bar` is told of each way."""
     task, session = open_bundle(bundle, device)
     items = [task.Input.model_validate(item) for item in raw]
-    isolated = any(part.graph.row_isolated for part in bundle.parts)
-    plans = [(way, n) for way in ways(task, session, isolated, batch) for n in threads]
+    plans = [(way, n) for way in ways(task, session, batch) for n in threads]
     spent: list[list[tuple[float, float]]] = [[] for _ in plans]
     for way, n in plans:
         once(way, items[:WARM_UP], n)

@@ -58,7 +58,6 @@ def of_checkpoint(loaded: checkpoints.Checkpoint, suite: Suite, precision: str, 
             "inputs": {k: list(v) for k, v in session.inputs.items()},
             "outputs": {k: list(v) for k, v in session.outputs.items()},
             "pads": {"input_ids": int(loaded.tokenizer.pad_token_id)},
-            "row_isolated": False,
         },
         "tolerance": verify.TOLERANCES[precision],
         "provenance": {

@@ -40,11 +40,11 @@ class DeviceModel(Model):
         self._ort.run_with_iobinding(binding)
         return dict(zip(self._names, binding.get_outputs(), strict=True))
 
-    def measure(self, axis: str | int, longest: int, batched: bool) -> Cost:
+    def measure(self, axis: str | int, longest: int) -> Cost:
         if self._cost is None:
-            for rows, length in self._shapes(longest, batched):
+            for rows, length in self._shapes(longest):
                 self.hidden(self._made_up(axis, rows, length))  # kernels are loaded when they are first used
-        return super().measure(axis, longest, batched)
+        return super().measure(axis, longest)
 
     def _made_up(self, axis: str | int, rows: int, length: int) -> dict[str, Any]:
         arrays = super()._made_up(axis, rows, length)

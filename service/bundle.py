@@ -70,7 +70,6 @@ class Graph(Strict):
     inputs: dict[str, list[str | int]]
     outputs: dict[str, list[str | int]]
     pads: dict[str, int]
-    row_isolated: bool
 
 
 class Golden(Strict):

@@ -57,7 +57,6 @@ def open_graph(
         open_model(bundle.folder / graph.file, device),
         pads=graph.pads,
         encoder=_encoder(bundle, graph.encoder, device) if graph.encoder else None,
-        row_isolated=graph.row_isolated,
         on_run=on_run,
     )
 

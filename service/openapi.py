@@ -50,7 +50,6 @@ def describe(name: str, task: Task | None, bundle: Bundle) -> dict[str, Any]:
         "label_names": manifest.label_names,
         "max_length": manifest.max_length,
         "precision": bundle.precision,
-        "row_isolated": any(part.graph.row_isolated for part in bundle.parts),
         "stages": {stage: part.manifest.family for stage, part in bundle.stages.items()},
         "scores": [score.model_dump() for score in manifest.scores],
         "example": manifest.golden[0].item,

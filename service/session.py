@@ -84,10 +84,10 @@ class Model:
         """What another model is going to read, wherever it lies."""
         return self(arrays)
 
-    def measure(self, axis: str | int, longest: int, batched: bool) -> Cost:
+    def measure(self, axis: str | int, longest: int) -> Cost:
         """Fit the cost model to made-up rows of up to `longest` along `axis`. Doubles as the warm-up; done once."""
         if self._cost is None:
-            shapes = self._shapes(longest, batched)
+            shapes = self._shapes(longest)
             self.hidden(self._made_up(axis, 1, longest))  # the memory that the longest row needs is there from now on
             seconds = []
             for rows, length in shapes:
@@ -100,13 +100,13 @@ class Model:
                 seconds.append(min(tries))
             y = np.array(seconds)
             # Relative errors count: a millisecond matters for a short row, not for the longest one.
-            x = np.array([[1.0, r * n, r][: 3 if batched else 2] for r, n in shapes]) / y[:, None]
-            t0, c, *r = np.linalg.lstsq(x, np.ones(len(y)), rcond=None)[0]
-            self._cost = Cost(max(float(t0), 1e-6), max(float(c), 1e-9), max(float(sum(r)), 0.0))
+            x = np.array([[1.0, rows * n, rows] for rows, n in shapes]) / y[:, None]
+            t0, c, r = np.linalg.lstsq(x, np.ones(len(y)), rcond=None)[0]
+            self._cost = Cost(max(float(t0), 1e-6), max(float(c), 1e-9), max(float(r), 0.0))
         return self._cost
 
-    def _shapes(self, longest: int, batched: bool) -> list[tuple[int, int]]:
-        shapes = [(1, 8), (1, 32), (1, longest), *(self.batches if batched else ())]
+    def _shapes(self, longest: int) -> list[tuple[int, int]]:
+        shapes = [(1, 8), (1, 32), (1, longest), *self.batches]
         return list(dict.fromkeys((rows, min(length, longest)) for rows, length in shapes))
 
     def _made_up(self, axis: str | int, rows: int, length: int) -> dict[str, Any]:
@@ -120,8 +120,7 @@ class Model:
 class Session:
     """One graph on one device: a whole model, or the head of one behind an `encoder` that others may share.
 
-    `pads` names the padding value of each input (0 where absent). `row_isolated` graphs get one row a run, because
-    their arithmetic mixes rows (dynamic int8 shares one activation scale by batch).
+    `pads` names the padding value of each input (0 where absent).
     `on_run(rows, tokens, padded_tokens)` is told of every run.
     """
 
@@ -131,7 +130,6 @@ class Session:
         *,
         pads: Mapping[str, int],
         encoder: Model | None = None,
-        row_isolated: bool = False,
         on_run: Callable[[int, int, int], None] | None = None,
     ) -> None:
         self._models = [encoder, model] if encoder else [model]
@@ -142,7 +140,6 @@ class Session:
         self._dtypes = {name: dtype for name, (_, dtype) in taken.items()}
         self._first = next(iter(self.inputs))
         self._pads = pads
-        self._row_isolated = row_isolated
         self._on_run = on_run
         self.cost = Cost(t0=1e-3, c=1e-4)
 
@@ -153,7 +150,7 @@ class Session:
     def run(self, rows: Sequence[Row]) -> list[Outputs]:
         """Answer each row, in order; grouped into as many runs as the cost model finds cheapest."""
         lengths = [self.length(row) for row in rows]
-        groups = [[i] for i in range(len(rows))] if self._row_isolated else self.cost.split(lengths)
+        groups = self.cost.split(lengths)
         out: list[Outputs] = [{}] * len(rows)
         for group in groups:
             for i, answer in zip(group, self.run_together([rows[i] for i in group]), strict=True):
@@ -195,7 +192,7 @@ class Session:
     def measure(self, longest: int) -> Cost:
         """The cost of a run: the sum of its models', each measured once on rows of up to `longest` tokens."""
         axis = self.inputs[self._first][-1]
-        costs = [model.measure(axis, longest, batched=not self._row_isolated) for model in self._models]
+        costs = [model.measure(axis, longest) for model in self._models]
         self.cost = sum(costs[1:], costs[0])
         return self.cost
 

@@ -27,7 +27,7 @@ def test_every_way_runs_every_row(bundle_of: BundleOf, monkeypatch: pytest.Monke
     found: dict[str, list[int]] = {}
     run = session.run_together
 
-    for way in limit.ways(task, session, row_isolated=False):
+    for way in limit.ways(task, session):
         sizes = found[way.name] = []
         monkeypatch.setattr(session, "run_together", lambda rows, sizes=sizes: (sizes.append(len(rows)), run(rows))[1])
         limit.once(way, [task.Input.model_validate(item) for item in TEXTS], threads=1)
@@ -41,10 +41,6 @@ def test_items_are_spread_over_threads(threads: int) -> None:
     seen: list[Any] = []
     limit.once(limit.Way("w", 3, seen.append), list(range(8)), threads)
     assert sorted(seen) == [[0, 1, 2], [3, 4, 5], [6, 7]]
-
-
-def test_rows_that_must_not_be_mixed_run_alone(bundle_of: BundleOf) -> None:
-    assert [way.name for way in limit.ways(*opened(bundle_of("klue/ynat")), row_isolated=True)] == ["alone"]
 
 
 def test_a_pipeline_is_asked_through_its_task(bundle_of: BundleOf) -> None:

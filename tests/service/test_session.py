@@ -87,18 +87,6 @@ def test_every_run_is_reported_with_its_real_and_its_padded_tokens(bundle_of: Ca
     assert seen == [(3, 20, 30), (1, 3, 3), (1, 10, 10)]
 
 
-def test_a_graph_that_mixes_rows_gets_one_row_a_run(bundle_of: Callable) -> None:
-    seen: list[tuple[int, int, int]] = []
-    head, encoder = (Model(bundle_of("klue/ynat") / name) for name in ("model.onnx", "encoder.onnx"))
-    session = Session(head, encoder=encoder, pads={}, row_isolated=True, on_run=lambda *run: seen.append(run))
-    session.cost = Cost(t0=1e3, c=1e-9)  # one run for all would be by far the cheapest
-    rows = [row(n) for n in (4, 4, 9)]
-    close(session.run(rows), [session.run_together([r])[0] for r in rows])
-    assert seen == [(1, 4, 4), (1, 4, 4), (1, 9, 9)]
-    session.measure(64)
-    assert session.cost.c > 0
-
-
 def partitions(items: list[int]) -> Iterator[list[list[int]]]:
     if not items:
         yield []
