@@ -95,7 +95,7 @@ def test_its_cost_is_measured_in_runs_that_fill_a_device(bundle_of: BundleOf, mo
 
     monkeypatch.setattr(DeviceModel, "hidden", watched)
     model = DeviceModel(bundle_of("klue/ner") / "encoder.onnx", "cpu")
-    cost = model.measure("sequence_length", 60, batched=True)
+    cost = model.measure("sequence_length", 60)
     shapes = [(1, 8), (1, 32), (1, 60), (8, 16), (32, 60)]
     assert list(dict.fromkeys(seen)) == shapes
     assert seen[: len(shapes)] == shapes, "a kernel's first run, which loads it, is not one that counts"
