@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
-from weakref import WeakValueDictionary
 
 from pydantic import ValidationError
 
@@ -14,6 +12,7 @@ from service.bundle import Bundle
 from service.device import Device
 from service.errors import BundleError, ConfigError
 from service.session import Chain, Model, Session
+from service.shared import Shared
 from service.tasks import family
 from service.tasks.base import Task
 from service.types import Timing
@@ -75,19 +74,14 @@ def _session(bundle: Bundle, device: Device, on_run: Callable[[int, int, int], N
     return session
 
 
-_encoders: WeakValueDictionary[tuple[str, ...], Model] = WeakValueDictionary()
-_opening = threading.Lock()
+_encoders: Shared[Model] = Shared()
 
 
 def _encoder(bundle: Bundle, file: str, device: Device) -> Model:
     """The bundle's encoder: the one in memory if its files are the same to the byte."""
     files = bundle.manifest.files
     key = (device, files[file], files.get(f"{file}.data", ""))
-    with _opening:
-        model = _encoders.get(key)
-        if model is None:
-            _encoders[key] = model = open_model(bundle.folder / file, device)
-        return model
+    return _encoders.get(key, lambda: open_model(bundle.folder / file, device))
 
 
 def difference(expected: Any, got: Any, tolerance: float, path: str = "answer") -> str | None:

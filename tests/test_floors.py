@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("service", "exporters", "suites", "demo", "benchmarks")
 FLOORS = (
     {"types", "errors"},
-    {"device", "session", "binding", "bundle", "text"},
+    {"device", "session", "binding", "bundle", "shared", "text"},
     {"tasks"},
     {"pool", "loading", "runner"},
     {"config", "telemetry", "http", "openapi", "server", "endpoints", "app"},
@@ -84,7 +84,7 @@ def test_imports_only_go_down(path: Path) -> None:
 def test_a_task_knows_no_graph_runtime(path: Path) -> None:
     """A family turns items into rows and outputs into answers; how rows are run is not its business."""
     within = {place(name) for name in imports(path) if name.startswith("service.")}
-    assert within <= {"types", "errors", "bundle", "text", "tasks"}
+    assert within <= {"types", "errors", "bundle", "shared", "text", "tasks"}
     assert not {name.split(".")[0] for name in imports(path)} & {"onnxruntime", "asyncio", "threading", "starlette"}
 
 

@@ -24,7 +24,7 @@ from exporters.checkpoint import Checkpoint, capacity
 from exporters.graph import FILE, inputs
 from exporters.heads import Head, Model, heads
 from service.bundle import FILE as MANIFEST
-from service.bundle import Bundle
+from service.bundle import Bundle, sha256
 from service.session import Session
 from service.tasks import family
 from service.types import Row
@@ -65,9 +65,9 @@ class Frozen:
         manifest |= {"labels": suite.labels, "golden": [{"item": {}, "answer": {}}]}
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
-            manifest["files"] = {FILE: "", manifest["tokenizer"].get("file", "tokenizer.json"): ""}
-            (folder / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
             (folder / "tokenizer.json").write_text(manifests.tokenizer(loaded, suite), encoding="utf-8")
+            manifest["files"] = {FILE: "", "tokenizer.json": sha256(folder / "tokenizer.json")}
+            (folder / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
             bundle = Bundle(folder)
             return family(bundle)(bundle)
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from service.bundle import Bundle, Part
 from service.errors import BundleError, InvalidItem
+from service.shared import Shared
 from service.text import Normalized, normalize
 from service.types import Array, Row
 
@@ -30,6 +32,23 @@ class Tokens:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+
+class Opened:
+    """A tokenizer as every bundle uses it: configured once, and never changed."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self.tokenizer = Tokenizer.from_file(str(path))
+        except Exception as error:  # tokenizers raises bare Exception
+            raise BundleError(f"{path} is not a fast tokenizer with offsets: {error}") from None
+        self.tokenizer.no_truncation()
+        self.tokenizer.no_padding()
+        # "[SEP]" typed by a user is text, not a separator.
+        self.tokenizer.encode_special_tokens = True
+
+
+_tokenizers: Shared[Opened] = Shared()
 
 
 class Encoder:
@@ -49,14 +68,10 @@ class Encoder:
         self._special = frozenset(facts.special_ids)
         self._unk = facts.unk_id
         self.word_mark_id = facts.word_mark_id
-        try:
-            self._tokenizer = Tokenizer.from_file(str(bundle.tokenizer_path))
-        except Exception as error:  # tokenizers raises bare Exception
-            raise BundleError(f"{bundle.tokenizer_path} is not a fast tokenizer with offsets: {error}") from None
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-        # "[SEP]" typed by a user is text, not a separator.
-        self._tokenizer.encode_special_tokens = True
+        path = bundle.tokenizer_path
+        # Kept whole, since that is what keeps it shared.
+        self._opened = _tokenizers.get(bundle.manifest.files[path.name], lambda: Opened(path))
+        self._tokenizer = self._opened.tokenizer
 
     def normalize(self, text: str) -> Normalized:
         n = self._normalization
