@@ -10,7 +10,7 @@ from typing import Any
 
 from service.app import build_service
 from service.config import find_bundles, load_settings
-from service.pool import Turn
+from service.jobs import Turn
 from service.runner import Result
 from service.server import Server
 from service.types import Timing

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from service.errors import InvalidItem, ServiceError
 from service.http import Handler, error_response, explain, json_response, parse
-from service.pool import Turn
+from service.jobs import Turn
 from service.server import Server
 from service.types import Timing
 

@@ -7,21 +7,17 @@ for ever, because whatever comes later is due later.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import heapq
-import itertools
 import logging
 import math
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, Protocol
+from typing import Protocol
 
 from service.errors import InternalError, NotReady, Overloaded
-from service.types import Answer, Timing
+from service.jobs import Job, Queue, deliver
+from service.types import Answer
 
 # A predicted wait is off by a tenth or so; without headroom a full queue would end its callers' time just too late.
 HEADROOM = 0.8
@@ -31,66 +27,12 @@ log = logging.getLogger("bentoml.clueserve")
 
 # The work that is due before a new job is summed by slices of this many seconds.
 SLICE = 0.05
-# A job is long if it costs so many times the usual one. It gets the last free worker only when it has waited as many
-# times its own cost as PATIENCE says: until then that worker is kept for the short ones.
+# A job is long if it costs so many times the usual one. While all workers but one run long jobs, that one is kept for
+# the short: it takes a long job only when none of them waits, and the long one has waited PATIENCE times its own cost.
 LONG = 5.0
-PATIENCE = 2.0
+PATIENCE = 4.0
 # How much of the usual cost the latest job replaces.
-RATE = 0.05
-
-
-class Turn:
-    """One request's place in the queues: what it asked for before delays what it asks next."""
-
-    __slots__ = ("_due",)
-
-    def __init__(self) -> None:
-        self._due = monotonic()
-
-    def due(self, cost: float) -> float:
-        """When a further job of `cost` seconds would be finished by a worker who does nothing else."""
-        self._due = max(self._due, monotonic()) + cost
-        return self._due
-
-
-@dataclass(eq=False, slots=True)
-class Job:
-    """One item on its way: who waits for it, until when, when it is due, and its expected cost in seconds."""
-
-    item: Any
-    weight: int
-    tokens: float
-    cost: float
-    due: float
-    future: asyncio.Future[Answer]
-    loop: asyncio.AbstractEventLoop
-    deadline: float
-    enqueued: float
-    timing: Timing = field(default_factory=Timing)
-
-    def wanted(self, now: float) -> bool:
-        return now < self.deadline and not self.future.done()
-
-
-class Queue:
-    """Jobs by when they are due; equals in the order in which they came."""
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Job]] = []
-        self._number = itertools.count()
-
-    def __len__(self) -> int:
-        return len(self._heap)
-
-    @property
-    def first(self) -> Job:
-        return self._heap[0][2]
-
-    def push(self, job: Job) -> None:
-        heapq.heappush(self._heap, (job.due, next(self._number), job))
-
-    def pop(self) -> Job:
-        return heapq.heappop(self._heap)[2]
+RATE = 0.02
 
 
 class Owner(Protocol):
@@ -122,6 +64,7 @@ class Pool:
         self._owners: list[Owner] = []
         self._waiting: Counter[int] = Counter()  # slice of time -> predicted microseconds of what is due in it
         self._usual = 0.0  # seconds
+        self._running_long: set[int] = set()  # threads
         self._ends: dict[int, float] = {}  # busy thread -> when it is predicted to be free
         self._closed = False
         self._threads = [threading.Thread(target=self._work, args=(i,), daemon=True) for i in range(threads)]
@@ -163,16 +106,18 @@ class Pool:
         waiting = [owner for owner in self._owners if owner.queue]
         if not waiting:
             return None, None
-        if self.threads - len(self._ends) == 1 < self.threads:
-            now = monotonic()
-            held = {owner: self._held(owner.queue.first) - now for owner in waiting}
-            if not (waiting := [owner for owner in waiting if held[owner] <= 0]):
-                return None, min(held.values())
+        if len(self._running_long) == self.threads - 1 > 0:
+            short = [owner for owner in waiting if not self._is_long(owner.queue.first)]
+            if not short:
+                first = min((owner.queue.first for owner in waiting), key=lambda job: job.due)
+                pause = first.enqueued + PATIENCE * first.cost - monotonic()
+                if pause > 0:
+                    return None, pause
+            waiting = short or waiting
         return min(waiting, key=lambda owner: owner.queue.first.due), None
 
-    def _held(self, job: Job) -> float:
-        """Until when the last free worker is not for this job."""
-        return job.enqueued + PATIENCE * job.cost if job.cost > LONG * self._usual else 0.0
+    def _is_long(self, job: Job) -> bool:
+        return job.cost > LONG * self._usual
 
     def _work(self, me: int) -> None:
         while True:
@@ -198,9 +143,12 @@ class Pool:
                     if not self._waiting[_slice(job)]:
                         del self._waiting[_slice(job)]
                 self._ends[me] = monotonic() + sum(job.cost for job in jobs)
+                if any(map(self._is_long, jobs)):
+                    self._running_long.add(me)
             self._answer(owner, jobs)
             with self._ready:
                 del self._ends[me]
+                self._running_long.discard(me)
 
     def _answer(self, owner: Owner, jobs: Sequence[Job]) -> None:
         """Have a take answered; whatever goes wrong, every caller hears something and the thread lives on."""
@@ -229,22 +177,3 @@ def _slice(job: Job) -> int:
 def _microseconds(job: Job) -> int:
     # Whole numbers, so that what goes out is exactly what came in.
     return round(job.cost * 1e6)
-
-
-def deliver(jobs: Sequence[Job], results: Sequence[Answer | Exception]) -> None:
-    """Hand every result to its own caller, with one hop for each event loop."""
-    for loop in {job.loop for job in jobs}:
-        mine = [(job, result) for job, result in zip(jobs, results, strict=True) if job.loop is loop]
-        # A closed loop has nobody left to answer.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(_settle, mine)
-
-
-def _settle(results: Sequence[tuple[Job, Answer | Exception]]) -> None:
-    for job, result in results:
-        if job.future.done():
-            continue
-        if isinstance(result, Exception):
-            job.future.set_exception(result)
-        else:
-            job.future.set_result(result)

@@ -14,7 +14,8 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from service.errors import DeadlineExceeded, InternalError, ServiceError, without_message
-from service.pool import Job, Pool, Queue, Turn
+from service.jobs import Job, Queue, Turn
+from service.pool import Pool
 from service.session import Chain, Cost, Session
 from service.tasks.base import Task
 from service.types import Answer, Timing

@@ -14,8 +14,9 @@ from typing import Any
 from service.bundle import Bundle
 from service.config import Settings, usable_cpus, worker_threads
 from service.errors import InvalidItem, NotReady, ServiceError
+from service.jobs import Turn
 from service.loading import open_bundle
-from service.pool import Pool, Turn
+from service.pool import Pool
 from service.runner import Result, Runner
 from service.telemetry import Telemetry
 

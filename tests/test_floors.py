@@ -18,7 +18,7 @@ FLOORS = (
     {"types", "errors"},
     {"device", "session", "binding", "bundle", "shared", "text"},
     {"tasks"},
-    {"pool", "loading", "runner"},
+    {"jobs", "pool", "loading", "runner"},
     {"config", "telemetry", "http", "openapi", "server", "endpoints", "app"},
 )
 # The package itself holds the version and imports nothing.

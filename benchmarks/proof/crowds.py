@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -16,14 +20,17 @@ from benchmarks.playback import one, percentile
 from benchmarks.proof.setting import LONG, SHORT, Figures, Setting, ours, with_client
 from benchmarks.run import Offer, Request, measure
 from benchmarks.servers import serving, serving_all
+from service.bundle import FILE, Bundle
 
 SLO_MS = 250
 OVERLOAD = 2.0
 OVERLOAD_SECONDS = 30.0
 BURST = 200
 UTILISATION = 0.6
-DOCUMENT = 3000
-"""Characters from which a document is cut until the model reads all of it: nearly 512 tokens."""
+DOCUMENT = 512
+"""Tokens that a document fills."""
+CHARACTERS = 3000
+"""From which a document is cut until the model reads all of it."""
 PATIENCE = 10.0
 
 
@@ -120,18 +127,27 @@ def documents(setting: Setting) -> Figures:
         return {"short_p99": p99[1] / (run_s + 3 * p99[0]), "short_p99_run": p99[1] / run_s}
 
     setting.say(f"{SHORT} among documents for {LONG}")
-    with serving_all(ours(), setting.folders(SHORT, LONG)) as server:
-        return with_client(server.url, scenario)
+    with tempfile.TemporaryDirectory() as temporary:
+        long = _reading(setting.bundles[LONG], Path(temporary) / LONG, DOCUMENT)
+        with serving_all(ours(), setting.folders(SHORT) | {LONG: long}) as server:
+            return with_client(server.url, scenario)
+
+
+def _reading(bundle: Bundle, folder: Path, tokens: int) -> Path:
+    """A copy of a bundle that reads so many tokens at once, as its trunk could."""
+    shutil.copytree(bundle.folder, folder)
+    manifest = json.loads((folder / FILE).read_text(encoding="utf-8")) | {"max_length": tokens}
+    (folder / FILE).write_text(json.dumps(manifest), encoding="utf-8")
+    return folder
 
 
 async def _document(client: Client, text: str) -> Request:
-    """A request that fills the model's window once, by how many tokens the server says that it read."""
-    size = DOCUMENT
+    """A request that fills the model's window once: as much of the text as is read whole."""
+    size = CHARACTERS
     while True:
         request: dict[str, Any] = {"text": text[:size], "on_overflow": "truncate"}
-        sent = (f"/{SHORT}", to_json(request))
-        reply = await client.post(*sent)
-        answer = from_json(reply.body)
+        sent = (f"/{LONG}", to_json(request))
+        answer = from_json((await client.post(*sent)).body)
         if not answer["truncated"]:
             return sent
         size = int(size * 0.97)

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from service.bundle import Bundle
-from service.pool import Pool, Turn
+from service.jobs import Turn
+from service.pool import Pool
 from service.runner import Runner
 from service.session import Model, Session
 from service.tasks.text_classification import TextClassification

@@ -64,3 +64,18 @@ def benches(bundle_of: Callable[[str], Path]) -> Iterator[Callable[..., Bench]]:
         bench.task.gate.set()
     for bench in made:
         bench.pool.close()
+
+
+@pytest.fixture
+def pools() -> Iterator[Callable[..., Pool]]:
+    made: list[Pool] = []
+
+    def make(threads: int = 1, max_wait: float = 1.0, take: float = 0.01) -> Pool:
+        made.append(Pool(threads, max_wait=max_wait, take=take))
+        return made[-1]
+
+    yield make
+    for pool in made:
+        for owner in pool._owners:
+            owner.gate.set()  # type: ignore[attr-defined]
+        pool.close()

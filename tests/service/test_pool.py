@@ -5,30 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic, sleep
 
 import pytest
 from workers import Owner, blocked, job
 
 from service.errors import InternalError, NotReady, Overloaded
-from service.pool import Job, Pool, Turn, deliver
+from service.jobs import Job, deliver
+from service.pool import Pool
 from service.types import Answer
-
-
-@pytest.fixture
-def pools() -> Iterator[Callable[..., Pool]]:
-    made: list[Pool] = []
-
-    def make(threads: int = 1, max_wait: float = 1.0, take: float = 0.01) -> Pool:
-        made.append(Pool(threads, max_wait=max_wait, take=take))
-        return made[-1]
-
-    yield make
-    for pool in made:
-        for owner in pool._owners:
-            owner.gate.set()  # type: ignore[attr-defined]
-        pool.close()
 
 
 def test_an_idle_pool_takes_a_job_longer_than_any_limit(pools: Callable[..., Pool]) -> None:
@@ -115,124 +101,7 @@ def test_jobs_that_nobody_waits_for_are_paid_off_unworked(pools: Callable[..., P
     owner.wait_for("first", "second", "next")
 
 
-def test_of_equal_jobs_the_oldest_of_all_queues_is_next(pools: Callable[..., Pool]) -> None:
-    """A busy bundle may not starve a quiet one."""
-    pool = pools(max_wait=100.0)
-    one, two = Owner(pool, "one"), Owner(pool, "two")
-    one.done = two.done = order = []
-    blocked(one)
-    for owner, name, age in [(one, "d", 1), (one, "e", 0.5), (two, "a", 9), (two, "b", 8), (one, "f", 0.2)]:
-        owner.put(job(name, age=age))
-    one.gate.set()
-    one.wait_for("f")
-    assert order == ["first", "a", "b", "d", "e", "f"]
-
-
-def test_a_short_job_goes_before_a_long_one_until_that_has_waited_for_its_own_length(
-    pools: Callable[..., Pool],
-) -> None:
-    owner = Owner(pools(max_wait=100.0))
-    blocked(owner)
-    # Due 4 s after it came, and 1 s after it came: 3 s of a head start.
-    for name, cost, age in [("long", 4.0, 1.0), ("short", 1.0, 0.0), ("waited", 4.0, 3.5)]:
-        owner.put(job(name, cost, age=age))
-    owner.gate.set()
-    owner.wait_for("first", "waited", "short", "long")
-
-
-def test_the_items_of_one_request_take_turns_with_other_callers() -> None:
-    """A batch is due as one worker would get to its items, so that a lone caller passes its tail, not its head."""
-    batch = Turn()
-    start = monotonic()
-    dues = [batch.due(0.5) - start for _ in range(4)]
-    assert dues == pytest.approx([0.5, 1.0, 1.5, 2.0], abs=0.05)
-    assert dues[1] < Turn().due(1.2) - start < dues[2]
-
-
-def test_what_is_due_later_is_no_part_of_a_predicted_wait(pools: Callable[..., Pool]) -> None:
-    owner = Owner(pools(max_wait=100.0))
-    blocked(owner)
-    owner.put(job("endless", cost=50.0))
-    owner.put(job("headline", cost=0.1), patience=0.1)
-    with pytest.raises(Overloaded, match=r"the predicted wait is 50\.1 s"):
-        owner.put(job("as long", cost=51.0), patience=1.0)
-    owner.gate.set()
-    owner.wait_for("first", "headline", "endless")
-
-
 @pytest.mark.parametrize(("waiting", "budget"), [(1, 0.005), (4, 0.02), (10, 0.03)])
-def test_a_worker_takes_its_share_of_what_waits(pools: Callable[..., Pool], waiting: int, budget: float) -> None:
-    owner = Owner(pools(threads=2, max_wait=100.0, take=0.03))
-    budgets: list[float] = []
-    taken = owner.take
-
-    def take(budget: float) -> tuple[list[Job], list[Job]]:
-        budgets.append(budget)
-        return taken(budget)
-
-    blocked(owner)
-    blocked(owner)
-    owner.take = take  # type: ignore[method-assign]
-    for i in range(waiting):
-        owner.put(job(str(i), cost=0.01))
-    owner.gate.set()
-    while len(owner.done) < waiting + 2:
-        sleep(0.001)
-    assert budgets[0] == pytest.approx(budget)
-
-
-def usual(owner: Owner, cost: float) -> None:
-    """Let the pool get used to jobs of this cost."""
-    for _ in range(100):
-        owner.put(job("usual", cost))
-    owner.wait_for("usual")
-    while owner.queue:
-        sleep(0.001)
-
-
-def test_the_last_free_worker_is_kept_for_the_short(pools: Callable[..., Pool]) -> None:
-    pool = pools(threads=2, max_wait=100.0)
-    short, long = Owner(pool, "short"), Owner(pool, "long")
-    usual(short, 0.001)
-    blocked(long, cost=0.5)
-    long.put(job("second", cost=0.5))
-    sleep(0.02)
-    assert long.queue, "it waits, although a worker is idle"
-    short.put(job("quick", cost=0.001))
-    short.wait_for("quick")
-    assert long.queue
-    long.gate.set()
-    long.wait_for("first", "second")
-
-
-def test_a_long_job_that_waited_twice_its_own_length_gets_the_last_worker_too(pools: Callable[..., Pool]) -> None:
-    pool = pools(threads=2, max_wait=100.0)
-    short, long = Owner(pool, "short"), Owner(pool, "long")
-    usual(short, 0.001)
-    blocked(long, cost=0.1)
-    start = monotonic()
-    long.put(job("second", cost=0.1))
-    while long.queue:
-        sleep(0.001)
-    assert monotonic() - start >= 0.19
-    long.gate.set()
-    until = monotonic() + 20
-    while sorted(long.done) != ["first", "second"]:
-        assert monotonic() < until
-        sleep(0.001)
-
-
-def test_where_every_job_is_long_none_is(pools: Callable[..., Pool]) -> None:
-    owner = Owner(pools(threads=2, max_wait=100.0))
-    blocked(owner, cost=5.0)
-    owner.put(job("second", cost=5.0))
-    until = monotonic() + 2
-    while owner.queue:
-        assert monotonic() < until, "a worker stays idle"
-        sleep(0.001)
-    owner.gate.set()
-
-
 def test_a_worker_survives_a_fault_whose_callers_hear_of_it(
     pools: Callable[..., Pool], caplog: pytest.LogCaptureFixture
 ) -> None:

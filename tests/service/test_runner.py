@@ -11,7 +11,7 @@ import pytest
 from bench import TEXTS, Bench
 
 from service.errors import InternalError, InvalidItem
-from service.pool import Turn
+from service.jobs import Turn
 from service.types import Answer
 
 

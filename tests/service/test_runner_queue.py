@@ -12,7 +12,8 @@ import pytest
 from bench import TEXTS, Bench
 
 from service.errors import DeadlineExceeded, InvalidItem, NotReady, Overloaded
-from service.pool import Job, Pool, Queue
+from service.jobs import Job, Queue
+from service.pool import Pool
 from service.runner import Runner
 from service.session import Cost
 

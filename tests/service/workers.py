@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from time import monotonic, sleep
 
 from service.errors import Overloaded
-from service.pool import Job, Pool, Queue
+from service.jobs import Job, Queue
+from service.pool import Pool
 from service.types import Answer
 
 Loop = asyncio.AbstractEventLoop
