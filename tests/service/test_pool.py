@@ -101,7 +101,6 @@ def test_jobs_that_nobody_waits_for_are_paid_off_unworked(pools: Callable[..., P
     owner.wait_for("first", "second", "next")
 
 
-@pytest.mark.parametrize(("waiting", "budget"), [(1, 0.005), (4, 0.02), (10, 0.03)])
 def test_a_worker_survives_a_fault_whose_callers_hear_of_it(
     pools: Callable[..., Pool], caplog: pytest.LogCaptureFixture
 ) -> None:

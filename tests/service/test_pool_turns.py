@@ -58,6 +58,7 @@ def test_what_is_due_later_is_no_part_of_a_predicted_wait(pools: Callable[..., P
     owner.wait_for("first", "headline", "endless")
 
 
+@pytest.mark.parametrize(("waiting", "budget"), [(1, 0.005), (4, 0.02), (10, 0.03)])
 def test_a_worker_takes_its_share_of_what_waits(pools: Callable[..., Pool], waiting: int, budget: float) -> None:
     owner = Owner(pools(threads=2, max_wait=100.0, take=0.03))
     budgets: list[float] = []
