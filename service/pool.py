@@ -84,7 +84,8 @@ class Pool:
             if self._closed:
                 raise NotReady("the server is shutting down")
             wait = self._wait(job)
-            limit = min(HEADROOM * patience, self.max_wait)
+            # The take that it will be in ends for all of its jobs together.
+            limit = max(0.0, min(HEADROOM * patience - self.take, self.max_wait))
             if wait > limit:
                 # A second longer than the surplus: by then the queue has room, if nobody else fills it.
                 raise Overloaded(

@@ -61,12 +61,13 @@ def overload(setting: Setting) -> Figures:
             pass
         drained = monotonic() - start
         setting.runs.append(run)
-        refused = sum(n for kind, n in run["kinds"].items() if kind == "429")
+        expired = run["kinds"].get("504", 0)
         return {
             "overload_goodput": run["goodput_per_s"] / limit,
             "overload_refusal_ms": run["refused_ms"]["p50"],
             "overload_retry_after": run["retry_after"],
-            "overload_late": run["offered"] - refused - run["good"],
+            "overload_late_ms": max(0.0, run["latency_ms"]["max"] - SLO_MS),
+            "overload_expired": expired / (run["answered"] + expired),
             "overload_drained_s": drained,
         }
 

@@ -46,9 +46,9 @@ def test_an_expired_item_is_not_run_and_its_caller_hears_in_time(benches: Benche
     async def scenario() -> None:
         first = await bench.blocked()
         start = monotonic()
-        with pytest.raises(DeadlineExceeded, match="not answered within 60 ms") as late:
-            await bench.ask(TEXTS[1], timeout=0.06)
-        assert 0.05 < monotonic() - start < 1
+        with pytest.raises(DeadlineExceeded, match="not answered within 300 ms") as late:
+            await bench.ask(TEXTS[1], timeout=0.3)
+        assert 0.28 < monotonic() - start < 1
         assert late.value.status == 504
         bench.task.gate.set()
         await first
