@@ -41,7 +41,7 @@ def test_the_item_of_a_caller_who_left_is_not_run(benches: Benches) -> None:
 
 
 def test_an_expired_item_is_not_run_and_its_caller_hears_in_time(benches: Benches) -> None:
-    bench = benches()
+    bench = benches(take=0.01)
 
     async def scenario() -> None:
         first = await bench.blocked()
