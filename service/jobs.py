@@ -30,7 +30,10 @@ class Turn:
 
 @dataclass(eq=False, slots=True)
 class Job:
-    """One item on its way: who waits for it, until when, when it is due, and its expected cost in seconds."""
+    """One item on its way: who waits for it, until when, when it is due, and its expected cost in seconds.
+
+    `long`: it costs many times what is usual.
+    """
 
     item: Any
     weight: int
@@ -41,6 +44,7 @@ class Job:
     loop: asyncio.AbstractEventLoop
     deadline: float
     enqueued: float
+    long: bool = False
     timing: Timing = field(default_factory=Timing)
 
     def wanted(self, now: float) -> bool:
@@ -48,24 +52,30 @@ class Job:
 
 
 class Queue:
-    """Jobs by when they are due; equals in the order in which they came."""
+    """Jobs by when they are due; equals in the order in which they came. The long ones can be passed over."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Job]] = []
+        self._heaps: dict[bool, list[tuple[float, int, Job]]] = {False: [], True: []}
         self._number = itertools.count()
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return sum(map(len, self._heaps.values()))
 
-    @property
-    def first(self) -> Job:
-        return self._heap[0][2]
+    def first(self, short: bool = False) -> Job | None:
+        """The job that is due first; of the short ones only, if so wished."""
+        heap = self._first(short)
+        return heap[0][2] if heap else None
 
     def push(self, job: Job) -> None:
-        heapq.heappush(self._heap, (job.due, next(self._number), job))
+        heapq.heappush(self._heaps[job.long], (job.due, next(self._number), job))
 
-    def pop(self) -> Job:
-        return heapq.heappop(self._heap)[2]
+    def pop(self, short: bool = False) -> Job:
+        """Take out what `first` shows; IndexError if that is nothing."""
+        return heapq.heappop(self._first(short))[2]
+
+    def _first(self, short: bool) -> list[tuple[float, int, Job]]:
+        heaps = [heap for long, heap in self._heaps.items() if heap and not (short and long)]
+        return min(heaps, key=lambda heap: heap[0], default=[])
 
 
 def deliver(jobs: Sequence[Job], results: Sequence[Answer | Exception]) -> None:

@@ -41,8 +41,11 @@ class Owner(Protocol):
     name: str
     queue: Queue
 
-    def take(self, budget: float) -> tuple[list[Job], list[Job]]:
-        """Jobs to answer together, and jobs that nobody waits for any more; both leave the queue."""
+    def take(self, budget: float, short: bool) -> tuple[list[Job], list[Job]]:
+        """Jobs to answer together, and jobs that nobody waits for any more; both leave the queue.
+
+        `short`: long jobs stay.
+        """
         ...
 
     def process(self, jobs: Sequence[Job]) -> Sequence[Answer | Exception]: ...
@@ -93,6 +96,7 @@ class Pool:
                 )
             self._waiting[_slice(job)] += _microseconds(job)
             self._usual += (RATE if self._usual else 1.0) * (job.cost - self._usual)
+            job.long = job.cost > LONG * self._usual
             queue.push(job)
             self._ready.notify()
 
@@ -102,30 +106,29 @@ class Pool:
         mine = _slice(job)
         return free + sum(cost for due, cost in self._waiting.items() if due <= mine) / 1e6 / self.threads
 
-    def _next(self) -> tuple[Owner | None, float | None]:
-        """Whose turn it is, if anybody's; else the seconds after which it may be a long job's, if one waits."""
-        waiting = [owner for owner in self._owners if owner.queue]
-        if not waiting:
-            return None, None
-        if len(self._running_long) == self.threads - 1 > 0:
-            short = [owner for owner in waiting if not self._is_long(owner.queue.first)]
-            if not short:
-                first = min((owner.queue.first for owner in waiting), key=lambda job: job.due)
-                pause = first.enqueued + PATIENCE * first.cost - monotonic()
-                if pause > 0:
-                    return None, pause
-            waiting = short or waiting
-        return min(waiting, key=lambda owner: owner.queue.first.due), None
+    def _next(self) -> tuple[Owner | None, bool, float | None]:
+        """Whose turn it is, if anybody's, and whether for short jobs only; else the seconds until a long one may go."""
+        kept = len(self._running_long) == self.threads - 1 > 0
+        if kept and (found := self._firsts(short=True)):
+            return min(found)[2], True, None
+        if not (found := self._firsts(short=False)):
+            return None, False, None
+        _, _, owner = min(found)
+        job = owner.queue.first()
+        pause = job.enqueued + PATIENCE * job.cost - monotonic() if kept and job else 0.0
+        return (None, False, pause) if pause > 0 else (owner, False, None)
 
-    def _is_long(self, job: Job) -> bool:
-        return job.cost > LONG * self._usual
+    def _firsts(self, short: bool) -> list[tuple[float, int, Owner]]:
+        """When the first job of each queue is due, and whose it is."""
+        firsts = ((owner.queue.first(short), i, owner) for i, owner in enumerate(self._owners))
+        return [(job.due, i, owner) for job, i, owner in firsts if job]
 
     def _work(self, me: int) -> None:
         while True:
             jobs: list[Job] = []
             with self._ready:
                 while True:
-                    owner, pause = self._next()
+                    owner, short, pause = self._next()
                     if owner is not None:
                         break
                     if pause is None:
@@ -135,16 +138,16 @@ class Pool:
                     self._ready.wait(pause)
                 share = sum(self._waiting.values()) / 1e6 / self.threads
                 try:
-                    jobs, dropped = owner.take(min(self.take, share))
+                    jobs, dropped = owner.take(min(self.take, share), short)
                 except Exception as error:
                     log.error("%s: its queue cannot be read: %s", owner.name, type(error).__name__)
-                    jobs, dropped = [owner.queue.pop()], []
+                    jobs, dropped = [owner.queue.pop(short)], []
                 for job in (*jobs, *dropped):
                     self._waiting[_slice(job)] -= _microseconds(job)
                     if not self._waiting[_slice(job)]:
                         del self._waiting[_slice(job)]
                 self._ends[me] = monotonic() + sum(job.cost for job in jobs)
-                if any(map(self._is_long, jobs)):
+                if any(job.long for job in jobs):
                     self._running_long.add(me)
             self._answer(owner, jobs)
             with self._ready:

@@ -76,24 +76,23 @@ class Runner:
         cost: Cost = self.session.cost
         return rows * (cost.t0 + cost.r) + cost.c * tokens
 
-    def take(self, budget: float) -> tuple[list[Job], list[Job]]:
+    def take(self, budget: float, short: bool) -> tuple[list[Job], list[Job]]:
         """Take waiting jobs of about `budget` predicted seconds, at least one. Called under the pool's lock.
 
-        Jobs that nobody waits for any more are the second list.
+        Jobs that nobody waits for any more are the second list. `short`: the long ones stay.
         """
         now = monotonic()
         jobs: list[Job] = []
         dropped: list[Job] = []
         spent = 0.0
-        while self.queue:
-            job = self.queue.first
+        while job := self.queue.first(short):
             if not job.wanted(now):
-                dropped.append(self.queue.pop())
+                dropped.append(self.queue.pop(short))
                 continue
             if jobs and spent + job.cost / 2 > budget:
                 break
             spent += job.cost
-            jobs.append(self.queue.pop())
+            jobs.append(self.queue.pop(short))
             job.timing.queue = now - job.enqueued
         self._on_depth(len(self.queue))
         return jobs, dropped

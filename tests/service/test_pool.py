@@ -130,10 +130,11 @@ def test_a_worker_survives_a_fault_whose_callers_hear_of_it(
 
 def test_a_worker_survives_a_queue_that_cannot_be_read_and_too_few_results(pools: Callable[..., Pool]) -> None:
     class Clumsy(Owner):
-        def take(self, budget: float) -> tuple[list[Job], list[Job]]:
-            if self.queue.first.item == "unreadable":
+        def take(self, budget: float, short: bool) -> tuple[list[Job], list[Job]]:
+            first = self.queue.first()
+            if first and first.item == "unreadable":
                 raise RuntimeError("no")
-            return super().take(budget)
+            return super().take(budget, short)
 
         def process(self, jobs: Sequence[Job]) -> Sequence[Answer | Exception]:
             return [] if jobs[0].item == "forgotten" else super().process(jobs)

@@ -64,9 +64,9 @@ def test_a_worker_takes_its_share_of_what_waits(pools: Callable[..., Pool], wait
     budgets: list[float] = []
     taken = owner.take
 
-    def take(budget: float) -> tuple[list[Job], list[Job]]:
+    def take(budget: float, short: bool) -> tuple[list[Job], list[Job]]:
         budgets.append(budget)
-        return taken(budget)
+        return taken(budget, short)
 
     blocked(owner)
     blocked(owner)
@@ -133,6 +133,22 @@ def test_an_overdue_long_job_does_not_go_before_the_short_there(pools: Callable[
     short.wait_for("quick")
     assert "overdue" not in long.done
     long.gate.set()
+
+
+def test_a_long_job_of_the_same_queue_does_not_hide_the_short_behind_it(pools: Callable[..., Pool]) -> None:
+    """One bundle gets headlines and documents."""
+    owner = Owner(pools(threads=2, max_wait=100.0))
+    usual(owner, 0.001)
+    owner.gate.clear()
+    owner.put(job("document", cost=0.5))
+    assert owner.busy.wait(20)
+    owner.put(job("overdue", cost=0.5, age=60.0))
+    owner.put(job("next", cost=0.5))
+    owner.put(job("quick", cost=0.001))
+    while owner.queue.first(short=True):
+        sleep(0.001)
+    assert len(owner.queue) >= 1
+    owner.gate.set()
 
 
 def test_short_jobs_on_all_workers_do_not_keep_a_long_one_out(pools: Callable[..., Pool]) -> None:

@@ -181,7 +181,7 @@ def test_a_take_holds_at_least_one_item_and_else_about_its_budget(bundle_of: Cal
         await asyncio.sleep(0.01)
         takes = []
         while runner.queue:
-            jobs, dropped = runner.take(8.0)
+            jobs, dropped = runner.take(8.0, short=False)
             assert dropped == []
             takes.append([job.item.text[0] for job in jobs])
         for task in asked:
@@ -201,7 +201,7 @@ def test_the_unwanted_are_thrown_out_of_a_take_with_their_cost(bundle_of: Callab
         asked[0].cancel()
         asked[2].cancel()
         await asyncio.sleep(0.01)
-        jobs, dropped = runner.take(100.0)
+        jobs, dropped = runner.take(100.0, short=False)
         asked[1].cancel()
         return [job.item.text for job in jobs], [job.cost for job in dropped]
 

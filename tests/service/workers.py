@@ -51,11 +51,11 @@ class Owner:
                 assert monotonic() < until, "never accepted"
                 sleep(0.001)
 
-    def take(self, budget: float) -> tuple[list[Job], list[Job]]:
+    def take(self, budget: float, short: bool) -> tuple[list[Job], list[Job]]:
         dropped = []
-        while self.queue and not self.queue.first.wanted(monotonic()):
-            dropped.append(self.queue.pop())
-        return ([self.queue.pop()] if self.queue else []), dropped
+        while (first := self.queue.first(short)) and not first.wanted(monotonic()):
+            dropped.append(self.queue.pop(short))
+        return ([self.queue.pop(short)] if first else []), dropped
 
     def process(self, jobs: Sequence[Job]) -> Sequence[Answer | Exception]:
         self.busy.set()
