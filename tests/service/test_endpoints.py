@@ -18,7 +18,7 @@ from service.http import Handler
 
 @pytest.fixture
 def desk(benches: Callable[..., Bench]) -> Desk:
-    return Desk(benches(), max_text_chars=200, max_batch_items=40)
+    return Desk(benches(take=0.05), max_text_chars=200, max_batch_items=40)
 
 
 def posted(handle: Handler, body: Any) -> tuple[int, Any, Response]:
@@ -132,7 +132,7 @@ def test_an_items_own_deadline_is_kept(desk: Desk) -> None:
 
     async def scenario() -> list[tuple[int, Any, Response]]:
         first = await bench.blocked()
-        late = await ask(desk.one, {"text": TEXTS[1], "timeout_ms": 30})
+        late = await ask(desk.one, {"text": TEXTS[1], "timeout_ms": 300})
         bench.task.gate.set()
         await first
         return [late, await ask(desk.one, {"text": TEXTS[2], "timeout_ms": 20_000})]
