@@ -61,7 +61,7 @@ def test_what_a_run_says_of_a_quiet_server() -> None:
 
 
 def test_a_saturated_generator_is_reported() -> None:
-    run = measured(Offer(0.2, rate=20_000.0, warm_up=0.0))
+    run = measured(Offer(0.3, rate=60_000.0, warm_up=0.0))
     assert run["generator"]["saturated"]
     assert run["generator"]["lag_p99_ms"] > 10
     assert "do not believe" in report(run, "http://x")
@@ -73,7 +73,7 @@ def test_refusals_and_their_retry_after_are_counted() -> None:
     assert run["kinds"].keys() == {"200", "429"}
     assert run["retry_after"] == 1
     assert run["refused_ms"]["p50"] < 100
-    assert run["answered_per_s"] == pytest.approx(100, rel=0.1)
+    assert run["answered_per_s"] == pytest.approx(100, rel=0.2)
     assert run["good"] == run["answered"]
 
 
