@@ -19,7 +19,8 @@ from service.errors import InternalError, NotReady, Overloaded
 from service.jobs import Job, Queue, deliver
 from service.types import Answer
 
-# A predicted wait is off by a tenth, by more on a busy machine; without headroom a full queue would end its callers' time just too late.
+# A predicted wait is off by a tenth, by more on a busy machine; without headroom a full queue would end its callers'
+# time just too late.
 HEADROOM = 0.7
 
 log = logging.getLogger("bentoml.clueserve")
