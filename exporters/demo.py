@@ -11,8 +11,9 @@ from time import perf_counter
 import bentoml
 
 import demo
+import exporters
 import suites
-from service import __version__
+from service import __version__, tasks
 from service.bundle import FORMAT, sha256
 
 SOURCE = "demo"
@@ -20,10 +21,19 @@ SOURCE = "demo"
 
 
 def fingerprint(name: str) -> str:
-    """Changes with the trunk, the head, its stages and assets, their suites and those they include, and our version."""
+    """Changes with all that a demo bundle is made from.
+
+    That is the trunk, the head, its stages and assets, their suites and those they include, and the code that exports
+    graphs and decodes golden answers: a store that an earlier version filled must not be taken for ours.
+    """
     suite = suites.load(demo.suite_path(name)).model_dump_json()
-    facts = [*map(sha256, demo.files(name)), suite, str(FORMAT), __version__]
+    facts = [*map(sha256, demo.files(name)), *map(sha256, sources()), suite, str(FORMAT), __version__]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
+
+
+def sources() -> list[Path]:
+    """The modules of ours whose change may change a bundle."""
+    return sorted(path for package in (exporters, tasks) for path in Path(*package.__path__).rglob("*.py"))
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from service.errors import BundleError
 from service.text import Form
 
-FORMAT = 1
+FORMAT = 2
+"""Raised with every change of the manifest's schema."""
 FILE = "bundle.json"
 STORE_FILE = "model.yaml"  # the BentoML store's own
 NAME = r"[a-z0-9][a-z0-9._-]*"
@@ -91,7 +92,7 @@ class Score(Strict):
 class Manifest(Strict):
     """`bundle.json`."""
 
-    format: Literal[1]
+    format: int
     name: Annotated[str, Field(pattern=f"^{NAME}$")]
     family: str
     suite: str
@@ -143,6 +144,10 @@ class Bundle:
             raise BundleError(f"{folder} is not a bundle: {FILE} is missing") from None
         except ValueError as error:
             raise BundleError(f"{path} is not JSON: {error}") from None
+        if isinstance(raw, dict) and raw.get("format", FORMAT) != FORMAT:
+            raise BundleError(
+                f"{path} has format {raw['format']!r}, this version reads {FORMAT}: export the bundle again"
+            )
         try:
             self.manifest = Manifest.model_validate(raw)
         except ValidationError as error:

@@ -207,3 +207,16 @@ def test_a_pipeline_is_exported_with_its_stages_and_assets(name: str, here: Path
     assert fingerprint(name) != before
     part.write_bytes(kept)
     assert fingerprint(name) == before
+
+
+def test_a_store_filled_by_other_code_is_not_taken_for_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import exporters
+    from exporters.demo import fingerprint
+
+    before = fingerprint("klue-ner")
+    copy = shutil.copytree(Path(*exporters.__path__), tmp_path / "exporters")
+    monkeypatch.setattr(exporters, "__path__", [str(copy)])
+    assert fingerprint("klue-ner") == before
+    with (copy / "graph.py").open("a") as file:
+        file.write("OPSET = 19\n")
+    assert fingerprint("klue-ner") != before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from service.bundle import FILE, Bundle, sha256
+from service.bundle import FILE, FORMAT, Bundle, Manifest, sha256
 from service.errors import BundleError
 
 Copy = Callable[..., Path]
@@ -61,6 +62,27 @@ def test_a_manifest_that_is_not_an_object_is_refused(bundle: Path, text: str) ->
         Bundle(bundle)
 
 
+def test_a_bundle_of_another_format_is_to_be_exported_again(bundle: Path) -> None:
+    rewrite(bundle, lambda m: (m.update(format=1), m["graph"].update(row_isolated=True)))
+    with pytest.raises(BundleError, match=rf"has format 1, this version reads {FORMAT}: export the bundle again"):
+        Bundle(bundle)
+
+
+def test_the_format_is_raised_with_every_change_of_the_schema() -> None:
+    assert (FORMAT, digest(Manifest.model_json_schema())) == (2, "94957f3c1cd3")
+
+
+def digest(schema: object) -> str:
+    """Of what a manifest may hold, whatever the schema says about it in words."""
+
+    def bare(value: object) -> object:
+        if isinstance(value, dict):
+            return {k: bare(v) for k, v in value.items() if not (k == "description" and isinstance(v, str))}
+        return [bare(v) for v in value] if isinstance(value, list) else value
+
+    return hashlib.sha256(json.dumps(bare(schema), sort_keys=True).encode()).hexdigest()[:12]
+
+
 REFUSED = {
     "an unknown key": (lambda m: m.update(max_len=8), "max_len: Extra inputs"),
     "an unknown key within": (lambda m: m["graph"].update(batch=8), r"graph\.batch: Extra inputs"),
@@ -68,7 +90,10 @@ REFUSED = {
     "unnamed classes": (lambda m: m["labels"].__setitem__(1, "LABEL_1"), "labels without names: LABEL_1"),
     "unnamed classes in small letters": (lambda m: m["labels"].__setitem__(0, "label_12"), "without names: label_12"),
     "equal classes": (lambda m: m["labels"].__setitem__(1, m["labels"][0]), "labels must be unique"),
-    "a later format": (lambda m: m.update(format=2), "format: Input should be 1"),
+    "a later format": (
+        lambda m: m.update(format=FORMAT + 1),
+        f"format {FORMAT + 1}, this version reads {FORMAT}: export",
+    ),
     "no format": (lambda m: m.pop("format"), "format: Field required"),
     "no golden record": (lambda m: m.update(golden=[]), "golden: List should have at least 1 item"),
     "a part that is both": (lambda m: m["template"][0].update(field="text"), "template.0: .*either a token id or a"),
@@ -92,8 +117,8 @@ def test_the_manifest_is_refused_with(bundle: Path, change: Callable[[dict[str, 
 
 
 def test_every_problem_of_a_manifest_is_named_at_once(bundle: Path) -> None:
-    rewrite(bundle, lambda m: m.update(format=2, golden=[], spelling=1))
-    with pytest.raises(BundleError, match=r"format: .*; golden: .*; spelling: "):
+    rewrite(bundle, lambda m: m.update(name="Ynat", golden=[], spelling=1))
+    with pytest.raises(BundleError, match=r"name: .*; golden: .*; spelling: "):
         Bundle(bundle)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import suites
-from service.bundle import FILE, Bundle, sha256
+from service.bundle import FILE, FORMAT, Bundle, sha256
 from service.errors import BundleError
 from service.loading import open_bundle
 
@@ -24,7 +24,7 @@ def pipeline(bundle_of: Callable[[str], Path], tmp_path: Path) -> Path:
     shutil.copytree(bundle_of("klue/re"), folder / "judge")
     (folder / "terms.tsv").write_text("감기\tJ00\n", encoding="utf-8")
     manifest = {
-        "format": 1,
+        "format": FORMAT,
         "name": "pair",
         "family": "triple-extraction",
         "suite": "own/pair",
