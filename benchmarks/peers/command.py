@@ -25,8 +25,8 @@ from benchmarks.peers.table import table
 from service.bundle import Bundle
 from service.errors import BundleError
 
-HELP = "measure other servers beside ours: same checkpoint, texts and cores"
 OURS = "ours"
+HELP = "measure other servers beside ours: same checkpoint, texts and cores"
 TEXTS = 2000
 FLOOR_TEXTS = 200
 COMPARED = 50
@@ -44,13 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="small: random weights, 4 layers x 256, texts of 20 words (default); trunk: the demo's topic model, 6 "
         "layers x 384, headlines",
     )
-    parser.add_argument(
-        "--bundle",
-        action="append",
-        default=[],
-        metavar="NAME=FOLDER",
-        help="also serve this bundle of the same checkpoint by ours, as ours-NAME; may be repeated",
-    )
     parser.add_argument("--work", type=Path, required=True, metavar="DIR", help="venvs, checkpoints and logs; kept")
     parser.add_argument("--seconds", type=float, default=8.0, metavar="S", help="of each run that counts; default: 8")
     parser.add_argument("--slo-ms", type=float, default=100.0, metavar="MS", help="default: 100")
@@ -62,8 +55,6 @@ def problem(args: argparse.Namespace) -> str | None:
     """What makes no sense together."""
     if unknown := sorted(set(_only(args)) - set(recipe.names())):
         return f"no such peer: {', '.join(unknown)}; there are {', '.join(recipe.names())}"
-    if wrong := [given for given in args.bundle if not all(given.partition("="))]:
-        return f"--bundle is NAME=FOLDER, not {wrong[0]}"
     if args.seconds <= 0 or args.slo_ms <= 0:
         return "--seconds and --slo-ms are more than 0"
     return None
@@ -90,8 +81,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         say(f"the checkpoint: {args.model}")
         checkpoint = models.checkpoint(args.model, work / "models")
-        fp32 = models.export(checkpoint, work / "models" / f"{args.model}-export")
-        own, texts = _own(args, fp32), models.texts(args.model, TEXTS, args.seed)
+        fp32, int8 = models.export(checkpoint, work / "models" / f"{args.model}-export")
+        own = {OURS: fp32, f"{OURS}-int8": int8}
+        texts = models.texts(args.model, TEXTS, args.seed)
         os.sched_setaffinity(0, cpus)
         found: dict[str, Any] = {"model": args.model, "cpus": cpus, "floors": _floors(own, texts, say)}
         labels = models.labels(fp32, texts[:COMPARED])
@@ -103,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     rows: list[dict[str, Any]] = []
     found["peers"] = rows
     others = [name for name in _only(args) if name != OURS]
-    for name in [*(own if OURS in _only(args) else list(own)[1:]), *others]:
+    for name in [*(own if OURS in _only(args) else ()), *others]:
         say(name)
         rows.append(contest.turn(name, recipe.load(OURS if name in own else name), own.get(name, fp32)))
         if args.save:  # a long run that is ended keeps what it has
@@ -111,12 +103,6 @@ def run(args: argparse.Namespace) -> int:
     say("done")
     print(table(found))
     return 0 if any("cpu_ms" in row for row in rows) else 1
-
-
-def _own(args: argparse.Namespace, fp32: Path) -> dict[str, Path]:
-    """What ours serves, by the names of its rows."""
-    given = (bundle.partition("=") for bundle in args.bundle)
-    return {OURS: fp32} | {f"{OURS}-{name}": Path(folder).resolve() for name, _, folder in given}
 
 
 def _floors(own: Mapping[str, Path], texts: Sequence[str], say: _Clock) -> dict[str, Any]:

@@ -61,20 +61,23 @@ def _small(trunk: Path, out: Path, seed: int) -> Path:
     return out
 
 
-def export(checkpoint: Path, out: Path) -> Path:
-    """The fp32 bundle of a checkpoint, in `out/bundle`, and beside the weights the graph that others run, `model.onnx`.
+def export(checkpoint: Path, out: Path) -> tuple[Path, Path]:
+    """The bundles of a checkpoint in fp32 and int8, and beside its weights the graph that others run, `model.onnx`.
 
-    Both are made in processes of their own, which need torch; that graph by optimum's command, as its users would.
+    All are made in processes of their own, which need torch; that graph by optimum's command, as its users would. What
+    int8 loses is the gate's to judge, elsewhere: here it is measured.
     """
     suite = yaml.safe_load(demo.suite_path(HEAD).read_text(encoding="utf-8")) | {"max_length": MAX_LENGTH}
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     (out / "suite.yaml").write_text(yaml.safe_dump(suite, allow_unicode=True), encoding="utf-8")
-    _run("exporters", checkpoint, "--suite", out / "suite.yaml", "--name", "bundle", "--out", out)
+    common = ("exporters", checkpoint, "--suite", out / "suite.yaml", "--out", out)
+    _run(*common, "--name", "fp32")
+    _run(*common, "--name", "int8", "--precision", "int8", "--accept-loss", "measured beside other servers")
     _run("optimum.exporters.onnx", "--model", checkpoint, "--task", "text-classification", out / "onnx")
     for file in (out / "onnx").glob("model.onnx*"):
         file.rename(checkpoint / file.name)
-    return out / "bundle"
+    return out / "fp32", out / "int8"
 
 
 def _run(module: str, *arguments: object) -> None:

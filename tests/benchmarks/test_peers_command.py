@@ -30,23 +30,22 @@ def turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, st
 
     monkeypatch.setattr(Contest, "turn", turn)
     monkeypatch.setattr(models, "checkpoint", lambda kind, folder: folder / kind)
-    monkeypatch.setattr(models, "export", lambda checkpoint, out: out / "bundle")
+    monkeypatch.setattr(models, "export", lambda checkpoint, out: (out / "fp32", out / "int8"))
     monkeypatch.setattr(models, "labels", lambda bundle, texts: ["a"])
     monkeypatch.setattr(Bundle, "__init__", lambda self, folder: None)
     monkeypatch.setattr(limit, "measure", lambda bundle, items, threads: FLOOR)
     return seen
 
 
-def test_ours_comes_first_then_its_other_bundles_then_all_others(
-    turns: list[tuple[str, str, Path]], tmp_path: Path
-) -> None:
+def test_ours_comes_first_in_fp32_and_int8_then_all_others(turns: list[tuple[str, str, Path]], tmp_path: Path) -> None:
     cores = os.sched_getaffinity(0)
     try:
-        main(["peers", "--work", str(tmp_path), "--bundle", f"int8={tmp_path}/b"])
+        main(["peers", "--work", str(tmp_path)])
     finally:
         os.sched_setaffinity(0, cores)
-    fp32, ours = tmp_path / "models/small-export/bundle", recipe.load("ours").title
-    assert turns[:2] == [("ours", ours, fp32), ("ours-int8", ours, tmp_path / "b")]
+    out, ours = tmp_path / "models/small-export", recipe.load("ours").title
+    fp32 = out / "fp32"
+    assert turns[:2] == [("ours", ours, fp32), ("ours-int8", ours, out / "int8")]
     assert [name for name, _, _ in turns[2:]] == [name for name in recipe.names() if name != "ours"]
     assert {bundle for _, _, bundle in turns[2:]} == {fp32}
 
@@ -65,4 +64,4 @@ def test_what_was_asked_for_is_measured_and_kept(
     saved = results.load(out)
     assert saved["command"] == "peers"
     assert [row["name"] for row in saved["found"]["peers"]] == ["litserve", "ray"]
-    assert saved["found"]["floors"] == {"ours": FLOOR}
+    assert saved["found"]["floors"] == {"ours": FLOOR, "ours-int8": FLOOR}

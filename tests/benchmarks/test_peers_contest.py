@@ -131,7 +131,6 @@ def test_texts_of_the_small_model_have_twenty_words() -> None:
     ("arguments", "why"),
     [
         (["--only", "ours,nobody"], "no such peer: nobody"),
-        (["--bundle", "int8"], "--bundle is NAME=FOLDER"),
         (["--seconds", "0"], "--seconds and --slo-ms"),
         (["--only", "ours"], None),
     ],
