@@ -11,18 +11,15 @@ import os
 from typing import Any
 
 import bentoml
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Route
 
 from service import __version__, openapi
 from service.config import find_bundles, load_settings
 from service.device import require_device
 from service.endpoints import Batch, Results, api, batch_endpoint, one_endpoint
 from service.errors import BundleError, ConfigError, NotReady
-from service.http import Edge, Handler, json_response
+from service.http import Asked, Edge, Endpoint, Handler, json_response
 from service.loading import open_graph
 from service.server import Server
 from service.tasks import FAMILIES, family
@@ -34,21 +31,23 @@ os.environ.setdefault("BENTOML_DO_NOT_TRACK", "True")
 # Seconds that an answer may take to be sent after its deadline.
 GRACE = 5
 
-PAGES = ("/", "/livez", "/healthz", "/readyz", "/metrics", "/docs.json", "/schema.json", "/v1/models")
+# Answered by BentoML.
+BEHIND = ("/livez", "/healthz", "/readyz", "/schema.json")
 
 
 def build_service(server: Server) -> Any:
     """The service class for a server's bundles."""
     settings, bundles = server.settings, server.bundles
     apis: dict[str, Any] = {}
-    handlers: dict[str, Handler] = {}
+    routes: dict[str, dict[str, Endpoint]] = {path: {"GET": Endpoint(page)} for path, page in pages(server).items()}
     for name, bundle in bundles.items():
         task = family(bundle)
         method = "".join(c if c.isalnum() else "_" for c in name)
         if not apis.keys().isdisjoint({method, f"{method}_batch"}):
             raise ConfigError(f"{name!r} and another model would both be called {method} by clients; choose an alias")
-        handlers[f"/{name}"] = one = one_endpoint(server, name, task.Input)
-        handlers[f"/{name}/batch"] = many = batch_endpoint(server, name, task.Input)
+        one, many = one_endpoint(server, name, task.Input), batch_endpoint(server, name, task.Input)
+        routes[f"/{name}"] = {"POST": Endpoint(one)}
+        routes[f"/{name}/batch"] = {"POST": Endpoint(many)}
         apis[method] = api(method, f"/{name}", task.Input, task.Output, one)
         apis[f"{method}_batch"] = api(f"{method}_batch", f"/{name}/batch", Batch, Results, many)
 
@@ -78,13 +77,12 @@ def build_service(server: Server) -> Any:
         traffic={"timeout": settings.timeout_ms / 1000 + GRACE},
     )(cls)
     service.add_asgi_middleware(
-        Edge, handlers=handlers, pages=PAGES, max_body=settings.max_body_bytes, refused=server.refused
+        Edge, routes=routes, behind=BEHIND, styles={}, max_body=settings.max_body_bytes, refused=server.refused
     )
-    service.mount_asgi_app(pages(server), path="/")
     return service
 
 
-def pages(server: Server) -> Starlette:
+def pages(server: Server) -> dict[str, Handler]:
     """What is read rather than asked: the list of models, the OpenAPI document, the metrics, the start page."""
     manifests = {name: bundle.manifest for name, bundle in server.bundles.items()}
     document = openapi.document(FAMILIES, manifests, __version__)
@@ -93,21 +91,20 @@ def pages(server: Server) -> Starlette:
         bundles = server.bundles.items()
         return [openapi.describe(n, r.task if (r := server.runners.get(n)) else None, b) for n, b in bundles]
 
-    async def models(_: Request) -> Response:
+    async def models(_: Asked) -> Response:
         return json_response({"models": entries()})
 
-    async def docs(_: Request) -> Response:
+    async def docs(_: Asked) -> Response:
         return json_response(document)
 
-    async def index(request: Request) -> Response:
-        return HTMLResponse(openapi.page(entries(), request.headers.get("host", "localhost")))
+    async def index(asked: Asked) -> Response:
+        return HTMLResponse(openapi.page(entries(), asked.header("host") or "localhost"))
 
-    async def metrics(_: Request) -> Response:
+    async def metrics(_: Asked) -> Response:
         content, media_type = await asyncio.to_thread(exposition)
         return Response(content, media_type=media_type)
 
-    endpoints = {"/v1/models": models, "/docs.json": docs, "/metrics": metrics, "/": index}
-    return Starlette(routes=[Route(path, endpoint) for path, endpoint in endpoints.items()])
+    return {"/v1/models": models, "/docs.json": docs, "/metrics": metrics, "/": index}
 
 
 def create() -> Any:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.errors import InvalidItem, ServiceError
-from service.http import Handler, error_response, explain, json_response, parse
+from service.http import Asked, Handler, error_response, explain, json_response, parse
 from service.jobs import Turn
 from service.server import Server
 from service.types import Timing
@@ -41,16 +41,13 @@ def timing_headers(timing: Timing) -> dict[str, str]:
 
 
 def one_endpoint(server: Server, name: str, model: type[BaseModel]) -> Handler:
-    async def handle(body: bytes) -> Response:
+    async def handle(asked: Asked) -> Response:
         try:
-            item = await parse(model, body)
+            item = await parse(model, asked.body)
         except ServiceError as error:
             server.telemetry.outcome(name, error.code)
-            return error_response(error)
-        try:
-            result = await server.answer(name, item, Turn())
-        except ServiceError as error:
-            return error_response(error)
+            raise
+        result = await server.answer(name, item, Turn())
         return json_response(result.answer, headers=timing_headers(result.timing))
 
     return handle
@@ -70,15 +67,15 @@ def batch_endpoint(server: Server, name: str, model: type[BaseModel]) -> Handler
         path = f"items.{index}" + (f".{problem.field}" if problem.field else "")
         return to_json({"error": problem.body() | {"field": path}})
 
-    async def handle(body: bytes) -> Response:
+    async def handle(asked: Asked) -> Response:
         try:
-            batch = await parse(Batch, body)
+            batch = await parse(Batch, asked.body)
             limit = server.settings.max_batch_items
             if len(batch.items) > limit:
                 raise InvalidItem(f"{len(batch.items)} items; at most {limit}", field="items", code="batch_too_large")
         except ServiceError as error:
             server.telemetry.outcome(name, error.code)
-            return error_response(error)
+            raise
         tasks, turn = [], Turn()
         async with asyncio.TaskGroup() as group:  # a client that leaves takes all of its items with it
             for i, raw in enumerate(batch.items):
@@ -108,7 +105,10 @@ def api(name: str, route: str, model: type[BaseModel], output: type[BaseModel], 
     Body.__name__ = f"{model.__name__}Body"
 
     async def call(self: Any, body: bytes, /) -> Response:
-        return await handle(body)
+        try:
+            return await handle(Asked(body))
+        except ServiceError as error:
+            return error_response(error)
 
     call.__name__ = name
     call.__doc__ = output.__doc__

@@ -11,7 +11,8 @@ from starlette.responses import Response
 
 from service.config import Settings
 from service.endpoints import batch_endpoint, one_endpoint
-from service.http import Handler
+from service.errors import ServiceError
+from service.http import Asked, Handler, error_response
 from service.server import Server
 from service.telemetry import Telemetry
 from service.types import Timing
@@ -49,5 +50,8 @@ def request(body: Any) -> bytes:
 
 
 async def ask(handle: Handler, body: Any) -> tuple[int, Any, Response]:
-    response = await handle(request(body))
+    try:
+        response = await handle(Asked(request(body)))
+    except ServiceError as error:
+        response = error_response(error)
     return response.status_code, json.loads(response.body), response

@@ -166,5 +166,5 @@ def test_a_bundle_that_is_not_loaded_answers_not_ready(desk: Desk) -> None:
 
 def test_bentoml_calls_an_api_as_the_edge_does(desk: Desk) -> None:
     method = api("news", "/news", desk.bench.task.Input, desk.bench.task.Output, desk.one)
-    status, answer, _ = asyncio.run(ask(lambda body: method.func(None, body), {"text": "서울"}))
+    status, answer, _ = asyncio.run(ask(lambda asked: method.func(None, asked.body), {"text": "서울"}))
     assert (status, answer) == posted(desk.one, {"text": "서울"})[:2]

@@ -10,11 +10,17 @@ from typing import Any
 import pytest
 from starlette.responses import Response
 
-from service.http import Edge, Handler, json_response
+from service.errors import InvalidItem, ServiceError
+from service.http import Asked, Edge, Endpoint, Handler, json_response
 
-POSTED, READ = ("/news", "/news/batch"), ("/",)
+POSTED, READ, BEHIND = ("/news", "/news/batch"), ("/", "/old/page"), ("/livez",)
 MAX = 100
 Message = dict[str, Any]
+
+
+def plain(error: ServiceError) -> Response:
+    """How another protocol writes errors."""
+    return json_response({"error": error.message}, 400)
 
 
 class Wire:
@@ -40,17 +46,25 @@ class Wire:
         if message["type"] == "http.response.body" and not message.get("more_body"):
             self.inbox.put_nowait({"type": "http.disconnect"})  # as servers do once an answer is out
 
-    async def echo(self, body: bytes) -> Response:
+    async def echo(self, asked: Asked) -> Response:
         """A handler that answers with the size of what it got."""
-        self.seen.append(body)
-        return json_response({"size": len(body)}, headers={"X-Own": "1"})
+        self.seen.append(asked.body)
+        return json_response({"size": len(asked.body)}, headers={"X-Own": "1"})
+
+    async def page(self, asked: Asked) -> Response:
+        return json_response({"page": asked.query("x"), "host": asked.header("host")})
 
     async def behind(self, scope: Any, receive: Any, send: Any) -> None:
         await json_response({"page": scope.get("path")})(scope, receive, send)
 
     async def through(self, handler: Handler | None = None, app: Callable[..., Awaitable[None]] | None = None) -> None:
-        handlers = dict.fromkeys(POSTED, handler or self.echo)
-        edge = Edge(app or self.behind, handlers, READ, MAX, self.refusals.append)  # type: ignore[arg-type]
+        posted, read = Endpoint(handler or self.echo), Endpoint(handler or self.page)
+        routes = (
+            {path: {"POST": posted} for path in POSTED}
+            | {path: {"GET": read} for path in READ}
+            | {"/both": {"GET": read, "POST": posted}}
+        )
+        edge = Edge(app or self.behind, routes, BEHIND, {"old": plain}, MAX, self.refusals.append)  # type: ignore[arg-type]
         async with asyncio.timeout(20):
             await edge(self.scope, self.receive, self.send)  # type: ignore[arg-type]
 
@@ -84,7 +98,14 @@ def test_a_path_that_is_not_there_is_not_found(path: str) -> None:
 
 @pytest.mark.parametrize(
     ("method", "path", "allow"),
-    [("GET", "/news", "POST"), ("HEAD", "/news", "POST"), ("DELETE", "/news", "POST"), ("POST", "/", "GET")],
+    [
+        ("GET", "/news", "POST"),
+        ("HEAD", "/news", "POST"),
+        ("DELETE", "/news", "POST"),
+        ("POST", "/", "GET"),
+        ("POST", "/livez", "GET"),
+        ("PUT", "/both", "GET, POST"),
+    ],
 )
 def test_a_method_that_is_not_served_names_the_one_that_is(method: str, path: str, allow: str) -> None:
     wire = Wire(method, path)
@@ -94,11 +115,44 @@ def test_a_method_that_is_not_served_names_the_one_that_is(method: str, path: st
     assert wire.refusals == ["method_not_allowed"]
 
 
-@pytest.mark.parametrize(("method", "path"), [("GET", "/"), ("HEAD", "/"), ("POST", "/news"), ("POST", "/news/batch")])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/"), ("HEAD", "/"), ("POST", "/news"), ("POST", "/news/batch"), ("GET", "/livez"), ("HEAD", "/livez")],
+)
 def test_what_is_served_passes(method: str, path: str) -> None:
     wire = Wire(method, path)
     asyncio.run(wire.through())
     assert (wire.status, wire.refusals) == (200, [])
+
+
+def test_a_page_reads_the_query_and_the_headers() -> None:
+    wire = Wire("GET", "/", headers={"host": "example.org"})
+    asyncio.run(wire.through())
+    assert wire.body == {"page": "1", "host": "example.org"}
+
+
+@pytest.mark.parametrize("path", ["/old/nothing", "/old/page"])
+def test_errors_are_written_as_the_protocol_of_the_path_does(path: str) -> None:
+    wire = Wire("POST", path)
+    asyncio.run(wire.through())
+    assert wire.status == 400
+    assert isinstance(wire.body["error"], str)
+    assert len(wire.refusals) == 1
+
+
+def test_what_a_handler_refuses_is_written_but_not_counted_at_the_edge() -> None:
+    async def handler(asked: Asked) -> Response:
+        raise InvalidItem("the text is empty", field="text")
+
+    for path, status, error in (("/news", 422, {"code": "invalid_item"}), ("/old/page", 400, "the text is empty")):
+        wire = Wire("POST" if path == "/news" else "GET", path)
+        asyncio.run(wire.through(handler))
+        assert wire.status == status
+        assert wire.refusals == []
+        if isinstance(error, str):
+            assert wire.body["error"] == error
+        else:
+            assert wire.body["error"].items() >= error.items()
 
 
 @pytest.mark.parametrize("pieces", [[b"abc"], [b"", b"a", b"bc"], [b"a" * MAX], [b"a" * 60, b"b" * 40], [b"\xff\x00"]])
@@ -137,7 +191,7 @@ def test_a_client_that_leaves_takes_its_work_with_it() -> None:
     wire = Wire("POST", "/news", chunk(b"{}"))
     ended: list[str] = []
 
-    async def handler(body: bytes) -> Response:
+    async def handler(asked: Asked) -> Response:
         try:
             await asyncio.sleep(20)
             ended.append("ran on")
@@ -161,8 +215,8 @@ def test_a_client_that_leaves_takes_its_work_with_it() -> None:
 def test_a_fault_of_ours_is_a_500_without_its_message(caplog: pytest.LogCaptureFixture) -> None:
     wire = Wire("POST", "/news", chunk(b"what the caller wrote"))
 
-    async def handler(body: bytes) -> Response:
-        raise RuntimeError(body.decode())
+    async def handler(asked: Asked) -> Response:
+        raise RuntimeError(asked.body.decode())
 
     asyncio.run(wire.through(handler))
     assert (wire.status, wire.body["error"]["code"]) == (500, "internal")
@@ -207,7 +261,7 @@ def test_nothing_watches_a_connection_whose_answer_is_out() -> None:
 def test_a_cancel_from_the_server_itself_is_not_swallowed() -> None:
     wire = Wire("POST", "/news", chunk(b"{}"))
 
-    async def handler(body: bytes) -> Response:
+    async def handler(asked: Asked) -> Response:
         await asyncio.sleep(20)
         raise AssertionError
 
