@@ -33,7 +33,7 @@ def fingerprint(name: str) -> str:
 
 def sources() -> list[Path]:
     """The modules of ours whose change may change a bundle."""
-    return sorted(path for package in (exporters, tasks) for path in Path(*package.__path__).rglob("*.py"))
+    return [path for package in (exporters, tasks) for path in sorted(Path(*package.__path__).rglob("*.py"))]
 
 
 def main(argv: list[str] | None = None) -> int:
