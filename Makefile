@@ -1,5 +1,6 @@
 # make serve   set everything up and serve the demo models on PORT
 # make test    set everything up and run every test
+# make docs    build the documentation as a site in build/site
 # make accuracy DATA=folder    score every demo model for which the folder holds its benchmark's data
 # make bench   measure every promise of speed and the peers, an hour and a half on a quiet machine; plots in build/bench
 PYTHON ?= python3
@@ -16,13 +17,16 @@ comma := ,
 DEMO := $(shell sed -n 's/^  - //p' demo/demo.yaml)
 MODELS ?= $(subst $(empty) $(empty),$(comma),$(addsuffix :latest,$(DEMO)))
 
-.PHONY: serve test accuracy bench check bundles install format lock clean
+.PHONY: serve test docs accuracy bench check bundles install format lock clean
 
 serve: bundles
 	NLU_MODELS=$${NLU_MODELS:-$(MODELS)} $(BIN)/bentoml serve service.app:NLU --host $(HOST) --port $(PORT) --timeout-keep-alive 75
 
 test: check bundles
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 accuracy: bundles
 	$(BIN)/python -m benchmarks accuracy --all --data-dir $(DATA)
@@ -32,8 +36,8 @@ bench: bundles
 	$(BIN)/python -m demo klue-ner --out build/bench
 	rm -rf build/bench/int8
 	$(BIN)/python -m exporters build/bench/klue-ner --suite klue/ner --name klue-ner --out build/bench/int8 --precision int8 --accept-loss "measured for its speed"
-	-$(BIN)/python -m benchmarks peers --model small --work build/bench/peers --save build/bench/peers-small.json
-	-$(BIN)/python -m benchmarks peers --model trunk --work build/bench/peers --save build/bench/peers-trunk.json
+	-$(BIN)/python -m benchmarks peers --model small --seconds 4 --work build/bench/peers --save build/bench/peers-small.json
+	-$(BIN)/python -m benchmarks peers --model trunk --seconds 4 --work build/bench/peers --save build/bench/peers-trunk.json
 	-$(BIN)/python -m benchmarks proof --int8 build/bench/int8/klue-ner --save build/bench/proof.json
 	$(BIN)/python -m benchmarks report build/bench/*.json --out build/bench/report.html
 
@@ -52,7 +56,7 @@ $(VENV)/.installed: pyproject.toml requirements/constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV): two minutes from a warm pip cache"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==$$(sed -n 's/^torch==//p' requirements/constraints.txt)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements/constraints.txt -e ".[cpu,export,bench,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements/constraints.txt -e ".[cpu,export,bench,docs,dev]"
 	touch $@
 
 format: install

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Protocol
 
-from benchmarks import accuracy, capacity, frontier, lengths, limit, load, offline, submission
+from benchmarks import accuracy, capacity, frontier, lengths, limit, load, offline, scaling, submission
 from benchmarks.pages import command as report
 from benchmarks.peers import command as peers
 from benchmarks.proof import command as proof
@@ -37,6 +37,7 @@ COMMANDS: dict[str, Command] = {
     "peers": peers,
     "proof": proof,
     "frontier": frontier,
+    "scaling": scaling,
     "report": report,
 }
 

@@ -182,6 +182,7 @@ def timeline(outcomes: Sequence[Outcome], offer: Offer) -> list[dict[str, Any]]:
                 "answered": len(latencies),
                 "good": sum(latency <= offer.slo_ms / 1000 for latency in latencies),
                 "refused": sum(o.kind in REFUSALS for o in those),
+                "failed": sum(o.kind not in {"200", *REFUSALS} for o in those),
                 "p50_ms": _ms(latencies, 50),
                 "p99_ms": _ms(latencies, 99),
             }

@@ -29,6 +29,7 @@ class Second(Shape):
     answered: int
     good: int
     refused: int
+    failed: int
     p50_ms: float | None
     p99_ms: float | None
 

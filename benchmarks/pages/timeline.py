@@ -21,7 +21,12 @@ MOST_COLUMNS = 60
 """A longer run has several seconds in each."""
 LINES = 2
 """The first colour of the latencies: others than those of the columns."""
-FATES = (("good", "answered within the SLO"), ("late", "answered later"), ("refused", "refused"))
+FATES = (
+    ("good", "answered within the SLO"),
+    ("late", "answered later"),
+    ("refused", "refused"),
+    ("failed", "error or no answer"),
+)
 QUANTILES = ("p50", "p99")
 
 
@@ -32,6 +37,7 @@ class Span(NamedTuple):
     good: float
     late: float
     refused: float
+    failed: float
     p50: float | None
     p99: float | None
 
@@ -50,7 +56,7 @@ def section(found: Sequence[Result]) -> Section | None:
     read = (
         "First, what became of the requests that were due in each second: under too much load a good server goes on "
         "answering at its capacity (dashed, where it was measured) in time and refuses the rest. Beside it, how late "
-        "its answers were, and how soon they are back to normal. Errors and lost requests are in the table only."
+        "its answers were, and how soon they are back to normal."
     )
     colours = key_of([*FATES, *((colour(LINES + i), f"latency, {name}") for i, name in enumerate(QUANTILES))])
     seconds = details("Numbers by second", *(_seconds_table(label, run.timeline) for label, run in timed))
@@ -67,10 +73,13 @@ def spans(timeline: Sequence[Second], seconds: float) -> list[Span]:
     for k in range(ceil(length / width)):
         part = grouped.get(k, [])
         covered = min(width, length - k * width)
-        good, answered = sum(s.good for s in part) / covered, sum(s.answered for s in part) / covered
+        rate = {
+            fate: sum(getattr(s, fate) for s in part) / covered for fate in ("answered", "good", "refused", "failed")
+        }
         p50 = max((s.p50_ms for s in part if s.p50_ms is not None), default=None)
         p99 = max((s.p99_ms for s in part if s.p99_ms is not None), default=None)
-        found.append(Span(k * width, good, answered - good, sum(s.refused for s in part) / covered, p50, p99))
+        late = rate["answered"] - rate["good"]
+        found.append(Span(k * width, rate["good"], late, rate["refused"], rate["failed"], p50, p99))
     return found
 
 
@@ -80,14 +89,14 @@ def _time(run: Run, parts: Sequence[Span]) -> Scale:
 
 
 def _fates(run: Run, parts: Sequence[Span], capacity: float | None) -> Element:
-    tallest = max(part.good + part.late + part.refused for part in parts)
-    told = f"{run.good} of {run.offered} requests in time"
-    frame = Frame(SMALL, _time(run, parts), linear(max(tallest, capacity or 0)), ("seconds", "requests/s"), told)
     columns = []
     for part in parts:
-        heights = (("good", part.good), ("late", part.late), ("refused", part.refused))
+        heights = [(name, getattr(part, name)) for name, _ in FATES]
         said = ", ".join(f"{name} {number(height)}" for name, height in heights)
         columns.append((f"second {part.start}: {said} a second", heights))
+    tallest = max(sum(height for _, height in heights) for _, heights in columns)
+    told = f"{run.good} of {run.offered} requests in time"
+    frame = Frame(SMALL, _time(run, parts), linear(max(tallest, capacity or 0)), ("seconds", "requests/s"), told)
     stacks(frame, columns)
     if capacity:
         frame.level(capacity, f"capacity {number(capacity)}/s", above=True)
@@ -123,7 +132,7 @@ def _totals_table(runs: Sequence[tuple[str, Run]]) -> Element:
 
 def _seconds_table(label: str, timeline: Sequence[Second]) -> Element:
     rows = [
-        [str(s.second), count(s.answered), count(s.good), count(s.refused), number(s.p50_ms), number(s.p99_ms)]
+        [str(s.second), *map(count, (s.answered, s.good, s.refused, s.failed)), *map(number, (s.p50_ms, s.p99_ms))]
         for s in timeline
     ]
-    return table(label, ["second", "answered", "in time", "refused", "p50, ms", "p99, ms"], rows)
+    return table(label, ["second", "answered", "in time", "refused", "failed", "p50, ms", "p99, ms"], rows)

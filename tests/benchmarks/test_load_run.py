@@ -97,8 +97,8 @@ def test_goodput_counts_answers_within_the_slo() -> None:
     assert run["retry_after"] == 0.5
     assert run["batch_rows"] == {"1": 1, "2": 2}
     assert run["timeline"] == [
-        {"second": 0, "answered": 2, "good": 2, "refused": 0, "p50_ms": 10.0, "p99_ms": 20.0},
-        {"second": 1, "answered": 1, "good": 0, "refused": 2, "p50_ms": 150.0, "p99_ms": 150.0},
+        {"second": 0, "answered": 2, "good": 2, "refused": 0, "failed": 0, "p50_ms": 10.0, "p99_ms": 20.0},
+        {"second": 1, "answered": 1, "good": 0, "refused": 2, "failed": 1, "p50_ms": 150.0, "p99_ms": 150.0},
     ]
 
 

@@ -66,16 +66,19 @@ def test_lines_go_in_steps_within_the_frame() -> None:
     assert path.get("d") == drawn
 
 
-def second(number: int, answered: int, good: int, refused: int = 0, p99: float | None = 10.0) -> Second:
-    return Second(second=number, answered=answered, good=good, refused=refused, p50_ms=p99, p99_ms=p99)
+def second(
+    number: int, answered: int, good: int, refused: int = 0, failed: int = 0, p99: float | None = 10.0
+) -> Second:
+    fates = {"answered": answered, "good": good, "refused": refused, "failed": failed}
+    return Second(second=number, **fates, p50_ms=p99, p99_ms=p99)
 
 
 def test_a_short_run_is_shown_second_by_second() -> None:
-    found = spans([second(0, 10, 8, 2), second(2, 4, 4, p99=30.0)], 3.0)
-    assert [(s.start, s.good, s.late, s.refused, s.p99) for s in found] == [
-        (0, 8, 2, 2, 10.0),
-        (1, 0, 0, 0, None),
-        (2, 4, 0, 0, 30.0),
+    found = spans([second(0, 10, 8, 2, 1), second(2, 4, 4, p99=30.0)], 3.0)
+    assert [(s.start, s.good, s.late, s.refused, s.failed, s.p99) for s in found] == [
+        (0, 8, 2, 2, 1, 10.0),
+        (1, 0, 0, 0, 0, None),
+        (2, 4, 0, 0, 0, 30.0),
     ]
 
 
