@@ -12,6 +12,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean
 
 
@@ -26,12 +27,12 @@ class Replica:
     services: Sequence[float]
     rate: float
 
-    @property
+    @cached_property
     def busy(self) -> float:
         """The part of its threads that is at work; at 1 and above nothing is ever answered in time."""
         return self.rate / 1000 * fmean(self.services) / self.threads
 
-    @property
+    @cached_property
     def waiting(self) -> float:
         """The probability that a request finds all threads at work: Erlang's C."""
         if self.busy >= 1:
@@ -42,7 +43,7 @@ class Replica:
             blocked = load * blocked / (n + load * blocked)
         return blocked / (1 - self.busy * (1 - blocked))
 
-    @property
+    @cached_property
     def wait_if_any(self) -> float:
         """Mean milliseconds until a thread is free, of the requests that must wait."""
         if self.busy >= 1:
@@ -51,7 +52,7 @@ class Replica:
         spread = fmean((s - mean) ** 2 for s in self.services) / mean**2
         return mean / self.threads / (1 - self.busy) * (1 + spread) / 2
 
-    @property
+    @cached_property
     def mean_wait(self) -> float:
         return self.waiting * self.wait_if_any
 

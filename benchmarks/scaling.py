@@ -19,8 +19,8 @@ from benchmarks.queueing import Replica, simulate
 HELP = "say how many replicas a rate and an SLO need"
 STEPS = 200
 """Service times that stand for the distribution."""
-AGREE = 0.15
-"""The simulated p99 lies within this part of the predicted one, or the formula does not fit and is not to be used."""
+OPTIMISM = 0.08
+"""By how much more than predicted the simulated p99 may be; the formula errs by 5 % at most where it was tried."""
 MOST = 1000
 """Replicas; whoever needs more should think about each of them."""
 
@@ -49,6 +49,8 @@ def plan(
 
     `most_busy`: without the spare ones their threads are never busier, whatever the SLO would allow.
     """
+    if Replica(threads, services, 0.0).percentile(99) > slo_ms:
+        return None
     for needed in range(1, MOST + 1):
         reduced = Replica(threads, services, rate / needed)
         if reduced.busy <= most_busy and reduced.percentile(99) <= slo_ms:
@@ -85,8 +87,8 @@ def problem(args: argparse.Namespace) -> str | None:
     """What makes no sense together."""
     if min(args.rate, args.slo_ms, args.cpu_ms) <= 0:
         return "--rate, --slo-ms and --cpu-ms are more than 0"
-    if args.threads < 1 or args.spare < 0 or args.requests < 1000:
-        return "--threads is at least 1, --spare at least 0, --requests at least 1000"
+    if args.threads < 1 or args.spare < 0 or args.requests < 20_000:
+        return "--threads is at least 1, --spare at least 0, --requests at least 20000"
     return None if 0 < args.most_busy < 1 and 0 <= args.fixed <= 1 else "--most-busy and --fixed are parts of 1"
 
 
@@ -114,12 +116,12 @@ def run(args: argparse.Namespace) -> int:
     for name, replicas, replica in rows:
         took = simulate(replicas, args.threads, services, args.rate, args.requests, args.seed)
         p99, seen = replica.percentile(99), took[int(0.99 * len(took))]
-        agrees &= abs(seen / p99 - 1) <= AGREE
+        agrees &= seen <= p99 * (1 + OPTIMISM)
         print(
             f"{name:<8}{replicas:>9}{replica.rate:>8.1f}{replica.busy:>7.0%}{replica.mean_wait:>8.1f} ms"
             f"{replica.percentile(50):>7.1f}{p99:>7.1f}{seen:>15.1f}"
         )
     if not agrees:
-        print(f"\nthe simulation is further than {AGREE:.0%} from the formula: do not use it here", file=sys.stderr)
+        print("\nthe simulated p99 is worse than the predicted one: do not use the formula here", file=sys.stderr)
         return 1
     return 0

@@ -192,6 +192,8 @@ def _write(folder: Path, manifest: dict[str, Any]) -> None:
 
 def _place(folder: Path, name: str, out: Path | None, labels: dict[str, str]) -> str:
     """Move the finished folder to its place in one step."""
+    for path in folder.rglob("*.data"):
+        path.chmod(0o644)  # onnx keeps weights to their owner; a container's user is another one
     if out is not None:
         target = out / name
         if target.exists() and not (target / FILE).is_file():

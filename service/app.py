@@ -12,16 +12,25 @@ from typing import Any
 
 import bentoml
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, Response
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
 
-from service import __version__, openapi
-from service.config import find_bundles, load_settings
+from service import __version__, admin, cors, logs, openapi, parse, playground, signin, tracing
+from service.access import Keys, may_ask
+from service.board import Board
+from service.bundle import Bundle
+from service.config import find_models, load_settings
 from service.device import require_device
 from service.endpoints import Batch, Results, api, batch_endpoint, one_endpoint
 from service.errors import BundleError, ConfigError, NotReady
-from service.http import Asked, Edge, Endpoint, Handler, json_response
+from service.guard import Guard
+from service.http import Asked, Edge, Endpoint, Handler, Style, json_response
+from service.lifecycle import Lifecycle
 from service.loading import open_graph
+from service.observer import Observer
+from service.protocols import hf, oip, tei
 from service.server import Server
+from service.supervisor import supervise
 from service.tasks import FAMILIES, family
 from service.telemetry import exposition
 
@@ -34,9 +43,11 @@ GRACE = 5
 # Answered by BentoML.
 BEHIND = ("/livez", "/healthz", "/readyz", "/schema.json")
 
+PROTOCOLS = (hf, oip, tei)
 
-def build_service(server: Server) -> Any:
-    """The service class for a server's bundles."""
+
+def build_service(server: Server, keys: Keys | None = None) -> Any:
+    """The service class for a server's bundles; with `keys`, for who has one of them."""
     settings, bundles = server.settings, server.bundles
     apis: dict[str, Any] = {}
     routes: dict[str, dict[str, Endpoint]] = {path: {"GET": Endpoint(page)} for path, page in pages(server).items()}
@@ -50,9 +61,30 @@ def build_service(server: Server) -> Any:
         routes[f"/{name}/batch"] = {"POST": Endpoint(many)}
         apis[method] = api(method, f"/{name}", task.Input, task.Output, one)
         apis[f"{method}_batch"] = api(f"{method}_batch", f"/{name}/batch", Batch, Results, many)
+    routes |= parse.routes(server)
+    styles: dict[str, Style] = {}
+    for protocol in PROTOCOLS:
+        routes |= protocol.routes(server)
+        styles |= protocol.STYLES
+    routes |= playground.routes()
+    if keys:
+        routes |= signin.routes(keys)
+
+    if server.board is not None and (keys or settings.admin):
+        routes |= admin.routes(server, server.board)
+    lifecycle = Lifecycle(server)
+
+    def deploy() -> None:
+        """In the process that is about to start the workers."""
+        board = Board.make()
+        board.want(find_models(settings))
+        supervise(board, settings.grace_ms / 1000, settings.hang_ms / 1000)
 
     def start(self: Any) -> None:
-        server.start()
+        lifecycle.start()
+
+    async def settle(self: Any) -> None:
+        await lifecycle.settle()
 
     async def is_ready(self: Any) -> bool:
         try:
@@ -61,11 +93,17 @@ def build_service(server: Server) -> Any:
             raise HTTPException(503, error.message) from None
         return True
 
-    @bentoml.on_shutdown  # type: ignore[untyped-decorator]
     async def drain(self: Any) -> None:
-        await asyncio.to_thread(server.close)
+        await lifecycle.stop()
 
-    cls = type("NLU", (), {**apis, "__init__": start, "__is_ready__": is_ready, "_drain": drain, "__doc__": __doc__})
+    hooks = {
+        "__init__": start,
+        "__is_ready__": is_ready,
+        "_deploy": bentoml.on_deployment(deploy),
+        "_settle": bentoml.on_startup(settle),
+        "_drain": bentoml.on_shutdown(drain),
+    }
+    cls = type("NLU", (), {**apis, **hooks, "__doc__": __doc__})
     service = bentoml.service(
         name="clueserve",
         workers=settings.workers,
@@ -76,47 +114,71 @@ def build_service(server: Server) -> Any:
         # A request ends by our own deadline. BentoML keeps a timer a request for this long, answered or not.
         traffic={"timeout": settings.timeout_ms / 1000 + GRACE},
     )(cls)
+    service.add_asgi_middleware(Observer, server=server, routes=routes, behind=BEHIND)
+    if allowed := cors.origins(settings.cors_origins):
+        service.add_asgi_middleware(CORSMiddleware, **cors.options(allowed))
+    if keys:
+        service.add_asgi_middleware(
+            Guard, keys=keys, models=bundles, styles=styles, refused=server.refused, used=server.used
+        )
     service.add_asgi_middleware(
-        Edge, routes=routes, behind=BEHIND, styles={}, max_body=settings.max_body_bytes, refused=server.refused
+        Edge,
+        routes=routes,
+        behind=BEHIND,
+        styles=styles,
+        max_body=settings.max_body_bytes,
+        refused=server.refused,
+        read_timeout=settings.read_timeout_ms / 1000,
+        gate=server.gate,
     )
     return service
 
 
 def pages(server: Server) -> dict[str, Handler]:
-    """What is read rather than asked: the list of models, the OpenAPI document, the metrics, the start page."""
+    """What is read rather than asked: the list of models, the OpenAPI document, the metrics."""
     manifests = {name: bundle.manifest for name, bundle in server.bundles.items()}
     document = openapi.document(FAMILIES, manifests, __version__)
+    for protocol in PROTOCOLS:
+        document["paths"] |= protocol.paths(server)
+    if server.settings.keys_file:
+        openapi.secured(document)
 
     def entries() -> list[dict[str, Any]]:
-        bundles = server.bundles.items()
-        return [openapi.describe(n, r.task if (r := server.runners.get(n)) else None, b) for n, b in bundles]
+        bundles = ((n, b) for n, b in server.bundles.items() if may_ask(n))
+        return [openapi.describe(n, None, b) | server.condition(n) for n, b in bundles]
 
     async def models(_: Asked) -> Response:
-        return json_response({"models": entries()})
+        return json_response({"models": entries(), "limits": server.settings.limits()})
 
     async def docs(_: Asked) -> Response:
-        return json_response(document)
-
-    async def index(asked: Asked) -> Response:
-        return HTMLResponse(openapi.page(entries(), asked.header("host") or "localhost"))
+        some = not all(map(may_ask, server.bundles))
+        return json_response(openapi.narrowed(document, server.bundles, may_ask) if some else document)
 
     async def metrics(_: Asked) -> Response:
         content, media_type = await asyncio.to_thread(exposition)
         return Response(content, media_type=media_type)
 
-    return {"/v1/models": models, "/docs.json": docs, "/metrics": metrics, "/": index}
+    return {"/v1/models": models, "/docs.json": docs, "/metrics": metrics}
 
 
 def create() -> Any:
     """Settings and bundles -> service. What cannot be served ends the process with one line that says why."""
     try:
         settings = load_settings()
+        logs.configure(settings.log_format)
+        if tracing.wanted(os.environ):
+            tracing.require_exporter()
         require_device(settings.device)
-        bundles = find_bundles(settings)
+        board = Board.find()
+        models = board.desired().models if board else find_models(settings)
+        bundles = {name: Bundle(model.primary.folder) for name, model in models.items()}
         if settings.device != "cpu":
             # A wheel with CUDA says nothing of the machine: only a session that starts there does.
-            open_graph(next(iter(bundles.values())).parts[0], settings.device)
-        return build_service(Server(settings, bundles))
+            first = next(iter(bundles.values())).parts[0]
+            first.verify()
+            open_graph(first, settings.device)
+        keys = Keys(settings.keys_file, settings.workers) if settings.keys_file else None
+        return build_service(Server(settings, bundles, board), keys)
     except BundleError as error:
         raise SystemExit(f"clueserve cannot start: {error}") from None
 

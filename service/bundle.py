@@ -21,6 +21,8 @@ FORMAT = 2
 FILE = "bundle.json"
 STORE_FILE = "model.yaml"  # the BentoML store's own
 NAME = r"[a-z0-9][a-z0-9._-]*"
+FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+MAX_MANIFEST = 64 << 20
 UNNAMED = re.compile(r"LABEL_\d+", re.IGNORECASE)
 
 
@@ -118,6 +120,9 @@ class Manifest(Strict):
         unnamed = [label for label in self.labels if UNNAMED.fullmatch(label)]
         if unnamed:
             raise ValueError(f"labels without names: {', '.join(unnamed)}; a class order cannot be guessed")
+        strange = [name for name in self.files if not FILE_NAME.fullmatch(name) or name in (FILE, STORE_FILE)]
+        if strange:
+            raise ValueError(f"{strange[0]!r} cannot be a file of a bundle: all of them lie beside {FILE}")
         if len(set(self.labels)) != len(self.labels):
             raise ValueError("labels must be unique")
         if self.stages:
@@ -138,11 +143,13 @@ class Bundle:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         path = folder / FILE
+        if not _is_here(path):
+            raise BundleError(f"{folder} is not a bundle: {FILE} is missing")
+        if path.stat().st_size > MAX_MANIFEST:
+            raise BundleError(f"{path} is larger than {MAX_MANIFEST >> 20} MiB")
         try:
             raw = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise BundleError(f"{folder} is not a bundle: {FILE} is missing") from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BundleError(f"{path} is not JSON: {error}") from None
         if isinstance(raw, dict) and raw.get("format", FORMAT) != FORMAT:
             raise BundleError(
@@ -153,7 +160,7 @@ class Bundle:
         except ValidationError as error:
             problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or FILE}: {e['msg']}" for e in error.errors())
             raise BundleError(f"{path}: {problems}") from None
-        if any(not re.fullmatch(NAME, stage) for stage in self.manifest.stages):
+        if any(not re.fullmatch(NAME, stage) or (folder / stage).is_symlink() for stage in self.manifest.stages):
             raise BundleError(f"{path}: a stage is a folder beside {FILE}")
         self.stages = {stage: Bundle(folder / stage) for stage in self.manifest.stages}
 
@@ -173,6 +180,11 @@ class Bundle:
     def parts(self) -> list[Bundle]:
         """The bundles with a graph: itself, or its stages."""
         return [part for stage in self.stages.values() for part in stage.parts] or [self]
+
+    @property
+    def version(self) -> str:
+        """Its version in the BentoML store; the beginning of its manifest's hash if it lies elsewhere."""
+        return self.folder.name if (self.folder / STORE_FILE).is_file() else sha256(self.folder / FILE)[:12]
 
     @property
     def precision(self) -> str:
@@ -201,12 +213,19 @@ class Bundle:
             raise BundleError(f"{self.folder}: {', '.join(sorted(strange))} is not listed in {FILE}")
         for name, expected in self.manifest.files.items():
             path = self.folder / name
+            if path.is_symlink():
+                raise BundleError(f"{self.folder}: {name} is a link; a bundle holds its files itself")
             if not path.is_file():
                 raise BundleError(f"{self.folder}: {name} is listed in {FILE} but missing")
             if sha256(path) != expected:
                 raise BundleError(f"{self.folder}: {name} is not the file that was exported (sha256 differs)")
         for stage in self.stages.values():
             stage.verify()
+
+
+def _is_here(path: Path) -> bool:
+    """Whether it is a file of its own: not a link to somewhere, nor a pipe that never ends."""
+    return path.is_file() and not path.is_symlink()
 
 
 def sha256(path: Path) -> str:

@@ -32,7 +32,8 @@ class Results(BaseModel):
 
 
 def timing_headers(timing: Timing) -> dict[str, str]:
-    return {
+    version = {"X-Model-Version": timing.version} if timing.version else {}
+    return version | {
         "X-Queue-Ms": f"{timing.queue * 1000:.2f}",
         "X-Tokenize-Ms": f"{timing.tokenize * 1000:.2f}",
         "X-Inference-Ms": f"{timing.inference * 1000:.2f}",
@@ -56,9 +57,11 @@ def one_endpoint(server: Server, name: str, model: type[BaseModel]) -> Handler:
 def batch_endpoint(server: Server, name: str, model: type[BaseModel]) -> Handler:
     adapter = TypeAdapter(model)
 
-    async def one(index: int, raw: Any, turn: Turn) -> bytes:
+    async def one(index: int, raw: Any, turn: Turn, versions: set[str]) -> bytes:
         try:
-            return to_json((await server.answer(name, adapter.validate_python(raw), turn)).answer)
+            result = await server.answer(name, adapter.validate_python(raw), turn)
+            versions.add(result.timing.version)
+            return to_json(result.answer)
         except ValidationError as error:
             problem = explain(error)
             server.telemetry.outcome(name, problem.code)
@@ -76,15 +79,16 @@ def batch_endpoint(server: Server, name: str, model: type[BaseModel]) -> Handler
         except ServiceError as error:
             server.telemetry.outcome(name, error.code)
             raise
-        tasks, turn = [], Turn()
+        tasks, turn, versions = [], Turn(), set[str]()
         async with asyncio.TaskGroup() as group:  # a client that leaves takes all of its items with it
             for i, raw in enumerate(batch.items):
-                tasks.append(group.create_task(one(i, raw, turn)))
+                tasks.append(group.create_task(one(i, raw, turn, versions)))
                 if i % STEP == STEP - 1:
                     await asyncio.sleep(0)
         # Written item by item: a thousand answers at once would hold the event loop.
         results = b",".join(task.result() for task in tasks)
-        return Response(b'{"results":[' + results + b"]}", media_type="application/json")
+        answered_by = {"X-Model-Version": ", ".join(sorted(versions))} if any(versions) else {}
+        return Response(b'{"results":[' + results + b"]}", headers=answered_by, media_type="application/json")
 
     return handle
 
@@ -97,6 +101,8 @@ def api(name: str, route: str, model: type[BaseModel], output: type[BaseModel], 
 
     class Body(bentoml.IODescriptor, model):  # type: ignore[misc, valid-type]
         __root_input__ = True
+        # Of alternatives that a request may have BentoML would take the first for the only one.
+        model_config = ConfigDict(json_schema_extra=None)
 
         @classmethod
         async def from_http_request(cls, request: Request, serde: Any) -> bytes:

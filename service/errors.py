@@ -4,10 +4,16 @@ ServiceError
 ├── InvalidRequest           400  the body is not the JSON that was asked for
 │   ├── UnsupportedMedia     415
 │   └── TooLarge             413
+├── Unauthorized             401  no key, or none that is valid now
+├── Forbidden                403  the key may not do this
 ├── NotFound                 404
 ├── MethodNotAllowed         405
+├── RequestTimeout           408  the request itself did not come in time
+├── Conflict                 409  another change of what is served is under way
 ├── InvalidItem              422  an item that the task cannot answer; `field` is the path to the culprit
 ├── Overloaded               429  predicted wait too long; carries `retry_after`
+│   └── RateLimited          429  the key's own rate
+├── HeadTooLarge             431  the request's head is too large
 ├── ClientLeft               499  nobody is there to read it
 ├── InternalError            500  a fault of ours; the cause is logged, never sent
 ├── NotReady                 503  still loading, failed to load, or draining
@@ -58,6 +64,17 @@ class TooLarge(InvalidRequest):
     status, code = 413, "body_too_large"
 
 
+class Unauthorized(ServiceError):
+    status, code = 401, "unauthorized"
+
+    def headers(self) -> dict[str, str]:
+        return {"WWW-Authenticate": "Bearer"}
+
+
+class Forbidden(ServiceError):
+    status, code = 403, "forbidden"
+
+
 class NotFound(ServiceError):
     status, code = 404, "not_found"
 
@@ -71,6 +88,21 @@ class MethodNotAllowed(ServiceError):
 
     def headers(self) -> dict[str, str]:
         return {"Allow": self.allow}
+
+
+class RequestTimeout(ServiceError):
+    status, code = 408, "request_timeout"
+
+    def headers(self) -> dict[str, str]:
+        return {"Connection": "close"}
+
+
+class HeadTooLarge(ServiceError):
+    status, code = 431, "head_too_large"
+
+
+class Conflict(ServiceError):
+    status, code = 409, "conflict"
 
 
 class InvalidItem(ServiceError):
@@ -88,6 +120,10 @@ class Overloaded(ServiceError):
         return {"Retry-After": str(self.retry_after)}
 
 
+class RateLimited(Overloaded):
+    code = "rate_limited"
+
+
 class ClientLeft(ServiceError):
     status, code = 499, "client_left"
 
@@ -97,10 +133,16 @@ class InternalError(ServiceError):
 
 
 class NotReady(ServiceError):
+    """`close`: this server will not be ready on this connection."""
+
     status, code = 503, "not_ready"
 
+    def __init__(self, message: str, *, code: str | None = None, close: bool = False) -> None:
+        super().__init__(message, code=code)
+        self.close = close
+
     def headers(self) -> dict[str, str]:
-        return {"Retry-After": "1"}
+        return {"Retry-After": "1"} | ({"Connection": "close"} if self.close else {})
 
 
 class DeadlineExceeded(ServiceError):

@@ -21,11 +21,14 @@ from service.errors import (
     InvalidRequest,
     MethodNotAllowed,
     NotFound,
+    RequestTimeout,
     ServiceError,
     TooLarge,
     UnsupportedMedia,
     without_message,
 )
+from service.exchange import failed
+from service.gate import Gate, ending
 
 log = logging.getLogger("bentoml.clueserve")
 
@@ -110,7 +113,7 @@ class Edge:
 
     `routes` are answered here, POSTs from a whole body. When the client leaves, the handler is cancelled, which takes
     its items out of the queues. `behind` are the paths of the app behind, which only answers GET. `styles` say how
-    errors below a first path segment are written.
+    errors below a first path segment are written. A body must have come after `read_timeout` seconds.
     """
 
     def __init__(
@@ -121,6 +124,8 @@ class Edge:
         styles: Mapping[str, Style],
         max_body: int,
         refused: Callable[[str], None],
+        read_timeout: float = 30.0,
+        gate: Gate | None = None,
     ) -> None:
         self.app = app
         self.routes = routes
@@ -128,33 +133,52 @@ class Edge:
         self.styles = styles
         self.max_body = max_body
         self.refused = refused
+        self.read_timeout = read_timeout
+        self.gate = Gate() if gate is None else gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        style = self.styles.get(scope["path"][1:].partition("/")[0], error_response)
+        write = self.styles.get(scope["path"][1:].partition("/")[0], error_response)
+
+        def style(error: ServiceError) -> Response:
+            failed(error.reason)
+            return write(error)
+
+        with self.gate.inside() as task:
+            try:
+                response = await self._response(scope, receive, send, style)
+            except asyncio.CancelledError:
+                if not self.gate.over:
+                    raise
+                task.uncancel()
+                response = style(ending())
+            if response is not None:
+                await response(scope, receive, send)
+
+    async def _response(self, scope: Scope, receive: Receive, send: Send, style: Style) -> Response | None:
+        """What is to be sent; None if the app behind has sent it."""
         try:
+            self.gate.check(scope["path"], scope.get("state", {}))
             endpoint = self._route(scope)
             if endpoint is None:
                 await self.app(scope, receive, send)
-                return
+                return None
             asked = await self._asked(endpoint, scope, receive)
         except ClientLeft as error:
             # Nobody reads it, but the layers around us wait until something was sent.
-            response = style(error)
+            return style(error)
         except ServiceError as error:
             self.refused(error.reason)
-            response = style(error)
-        else:
-            try:
-                response = await _watched(endpoint.answer(asked), receive)
-            except ServiceError as error:
-                response = style(error)
-            except Exception as error:
-                log.error("%s: a request failed\n%s", scope["path"], without_message(error))
-                response = style(InternalError("the server failed on this request"))
-        await response(scope, receive, send)
+            return style(error)
+        try:
+            return await _watched(endpoint.answer(asked), receive)
+        except ServiceError as error:
+            return style(error)
+        except Exception as error:
+            log.error("%s: a request failed\n%s", scope["path"], without_message(error))
+            return style(InternalError("the server failed on this request"))
 
     def _route(self, scope: Scope) -> Endpoint | None:
         """What answers this request; None is the app behind."""
@@ -176,7 +200,12 @@ class Edge:
         if media not in endpoint.media:
             wanted = " or ".join(m.decode() for m in endpoint.media)
             raise UnsupportedMedia(f"send the body as {wanted}, not {media.decode('latin-1')}")
-        return Asked(await self._body(headers.get(b"content-length", b""), receive), headers, scope["query_string"])
+        try:
+            async with asyncio.timeout(self.read_timeout):
+                body = await self._body(headers.get(b"content-length", b""), receive)
+        except TimeoutError:
+            raise RequestTimeout(f"the body did not come within {self.read_timeout:g} s") from None
+        return Asked(body, headers, scope["query_string"])
 
     async def _body(self, declared: bytes, receive: Receive) -> bytes:
         """The whole body; ClientLeft if it does not come."""

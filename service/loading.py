@@ -32,6 +32,12 @@ def open_bundle(
         session = Chain({name: stage for name, stage in stages.items() if isinstance(stage, Session)})
     else:
         session = _session(bundle, device, on_run)
+    prove(bundle, task, session)
+    return task, session
+
+
+def prove(bundle: Bundle, task: Task, session: Session | Chain) -> None:
+    """Returns if the golden records are answered as they were when the bundle was exported, BundleError otherwise."""
     for i, golden in enumerate(bundle.manifest.golden):
         try:
             item = task.Input.model_validate(golden.item)
@@ -42,7 +48,6 @@ def open_bundle(
             raise BundleError(f"{bundle.folder}: golden record {i} fails: {got}")
         if problem := difference(golden.answer, got, bundle.manifest.tolerance):
             raise BundleError(f"{bundle.folder}: golden record {i} differs at {problem}")
-    return task, session
 
 
 def open_graph(

@@ -1,21 +1,24 @@
-"""The OpenAPI document and the start page, written from the bundles that are served."""
+"""The OpenAPI document and the list of models, written from the bundles that are served."""
 
 from __future__ import annotations
 
-import html
-import json
-import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from service import parse
+from service.access import named
 from service.bundle import Bundle, Manifest
 from service.tasks.base import Task
 
+MODEL = "model"
+"""The parameter by which protocols name a model."""
 ERRORS = {
     "400": "the body is not JSON",
+    "401": "no key, where the server wants one",
+    "403": "the key may not ask this model",
     "413": "the body is too large",
     "415": "the body is not application/json",
     "422": "the item cannot be answered; `field` is the path to the culprit",
@@ -48,6 +51,7 @@ def describe(name: str, task: Task | None, bundle: Bundle) -> dict[str, Any]:
         "language": manifest.language,
         "labels": manifest.labels,
         "label_names": manifest.label_names,
+        "score_range": manifest.decoder.get("score_range"),
         "max_length": manifest.max_length,
         "precision": bundle.precision,
         "stages": {stage: part.manifest.family for stage, part in bundle.stages.items()},
@@ -75,7 +79,7 @@ def document(families: Mapping[str, type[Task]], manifests: Mapping[str, Manifes
             "type": "object",
             "required": ["items"],
             "additionalProperties": False,
-            "properties": {"items": {"type": "array", "items": request}},
+            "properties": {"items": {"type": "array", "items": request, "minItems": 1}},
         }
         batch_response = {
             "type": "object",
@@ -91,12 +95,43 @@ def document(families: Mapping[str, type[Task]], manifests: Mapping[str, Manifes
             {"items": [golden.item]},
             {"results": [golden.answer]},
         )
+    if together := parse.description(manifests):
+        paths[parse.PATH] = _operation(*together)
     paths["/v1/models"] = {"get": {"summary": "What is served", "responses": {"200": {"description": "models"}}}}
     return {
         "openapi": "3.1.0",
         "info": {"title": "clueserve", "version": version},
         "paths": paths,
         "components": {"schemas": {**definitions.get("$defs", {}), "Error": ERROR}},
+    }
+
+
+def secured(document: dict[str, Any]) -> None:
+    """Say that every request needs a key, and where it stands."""
+    schemes = {
+        "bearer": {"type": "http", "scheme": "bearer"},
+        "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    }
+    document["components"]["securitySchemes"] = schemes
+    document["security"] = [{name: []} for name in schemes]
+
+
+def narrowed(document: dict[str, Any], models: Collection[str], allowed: Callable[[str], bool]) -> dict[str, Any]:
+    """For a caller who may ask only some models: without the paths that are about others, and without their names."""
+
+    def operation(found: dict[str, Any]) -> dict[str, Any]:
+        given = found.get("parameters", [])
+        own = [
+            p | {"schema": p["schema"] | {"enum": list(filter(allowed, models))}} for p in given if p["name"] == MODEL
+        ]
+        return found | {"parameters": own + [p for p in given if p["name"] != MODEL]} if own else found
+
+    return document | {
+        "paths": {
+            path: {method: operation(found) for method, found in methods.items()}
+            for path, methods in document["paths"].items()
+            if all(map(allowed, named(path, models)))
+        }
     }
 
 
@@ -115,38 +150,3 @@ def _operation(summary: str, request: Any, response: Any, example: Any, answer: 
             },
         }
     }
-
-
-PAGE = """\
-<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>clueserve</title><meta name="viewport" content="width=device-width">
-<style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
-table {{ border-collapse: collapse; width: 100%; }}
-th, td {{ text-align: left; padding: .4rem .8rem .4rem 0; border-bottom: 1px solid #d8dee4; }}
-pre {{ background: #f3f5f7; padding: .8rem; white-space: pre-wrap; }} .no {{ color: #9a3412; }}
-</style></head><body>
-<h1>clueserve</h1>
-<p>{count} models. <a href="/v1/models">/v1/models</a> · <a href="/docs.json">OpenAPI</a> ·
-<a href="/metrics">metrics</a> · <a href="/readyz">readiness</a></p>
-<pre>{curl}</pre>
-<table><thead><tr><th>Endpoint</th><th>Suite</th><th>Family</th><th>Language</th><th>Ready</th></tr></thead><tbody>
-{rows}
-</tbody></table></body></html>
-"""
-
-
-def page(entries: list[dict[str, Any]], host: str) -> str:
-    """The start page: what is served and one request to copy, to the `host` that the reader came by."""
-    rows = "\n".join(_cells(e) for e in entries)
-    first = entries[0]
-    body = shlex.quote(json.dumps(first["example"], ensure_ascii=False))
-    curl = f"curl -s {host}{first['endpoint']} -H 'content-type: application/json' -d {body}"
-    return PAGE.format(count=len(entries), curl=html.escape(curl), rows=rows)
-
-
-def _cells(entry: dict[str, Any]) -> str:
-    texts = [html.escape(str(entry[key])) for key in ("suite", "family", "language")]
-    ready = "<td>yes</td>" if entry["ready"] else '<td class="no">not yet</td>'
-    endpoint = f"<td><code>POST {html.escape(entry['endpoint'])}</code></td>"
-    return f"<tr>{endpoint}{''.join(f'<td>{text}</td>' for text in texts)}{ready}</tr>"

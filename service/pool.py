@@ -70,6 +70,7 @@ class Pool:
         self._usual = 0.0  # seconds
         self._running_long: set[int] = set()  # threads
         self._ends: dict[int, float] = {}  # busy thread -> when it is predicted to be free
+        self._starts: dict[int, float] = {}  # busy thread -> since when it is
         self._closed = False
         self._threads = [threading.Thread(target=self._work, args=(i,), daemon=True) for i in range(threads)]
         for thread in self._threads:
@@ -78,6 +79,15 @@ class Pool:
     def add(self, owner: Owner) -> None:
         with self._ready:
             self._owners.append(owner)
+
+    def remove(self, owner: Owner) -> None:
+        """Forget an owner whose queue stays empty from now on."""
+        with self._ready:
+            self._owners.remove(owner)
+
+    def busy_since(self) -> float | None:
+        """When the longest of the takes under way began, on the monotonic clock."""
+        return min(list(self._starts.values()), default=None)
 
     def put(self, queue: Queue, job: Job, patience: float) -> None:
         """Queue a job; Overloaded if its predicted wait eats up `patience` or exceeds `max_wait` seconds.
@@ -147,12 +157,13 @@ class Pool:
                     self._waiting[_slice(job)] -= _microseconds(job)
                     if not self._waiting[_slice(job)]:
                         del self._waiting[_slice(job)]
-                self._ends[me] = monotonic() + sum(job.cost for job in jobs)
+                self._starts[me] = monotonic()
+                self._ends[me] = self._starts[me] + sum(job.cost for job in jobs)
                 if any(job.long for job in jobs):
                     self._running_long.add(me)
             self._answer(owner, jobs)
             with self._ready:
-                del self._ends[me]
+                del self._ends[me], self._starts[me]
                 self._running_long.discard(me)
 
     def _answer(self, owner: Owner, jobs: Sequence[Job]) -> None:
@@ -166,13 +177,14 @@ class Pool:
             results = [InternalError("the model failed on this item") for _ in jobs]
         deliver(jobs, results)
 
-    def close(self) -> None:
-        """Accept nothing more, finish what is queued, end the threads."""
+    def close(self, patience: float | None = None) -> None:
+        """Accept nothing more, finish what is queued, end the threads; after `patience` seconds leave them to it."""
+        end = None if patience is None else monotonic() + patience
         with self._ready:
             self._closed = True
             self._ready.notify_all()
         for thread in self._threads:
-            thread.join()
+            thread.join(None if end is None else max(0.0, end - monotonic()))
 
 
 def _slice(job: Job) -> int:

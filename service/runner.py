@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from service.errors import DeadlineExceeded, InternalError, ServiceError, without_message
+from service.health import Health
 from service.jobs import Job, Queue, Turn
 from service.pool import Pool
 from service.session import Chain, Cost, Session
@@ -38,7 +39,14 @@ class Runner:
     """One loaded bundle. `submit` from an event loop; the pool's threads call `take` and `process`."""
 
     def __init__(
-        self, task: Task, session: Session | Chain, pool: Pool, on_depth: Callable[[int], None] = lambda _: None
+        self,
+        task: Task,
+        session: Session | Chain,
+        pool: Pool,
+        on_depth: Callable[[int], None] = lambda _: None,
+        on_answer: Callable[[Answer, Timing], None] = lambda *_: None,
+        version: str = "",
+        health: Health | None = None,
     ) -> None:
         self.task = task
         self.session = session
@@ -46,6 +54,10 @@ class Runner:
         self._pool = pool
         self.queue = Queue()
         self._on_depth = on_depth
+        self._on_answer = on_answer
+        self.version = version
+        self.health = health or Health(self.name)
+        self.unfinished = 0
         # Learnt from traffic: tokens a character, and real seconds a predicted second.
         self._density = 1.0
         self._drift = 1.0
@@ -63,13 +75,27 @@ class Runner:
         tokens = min(weight * self._density, self.task.limit(item))
         cost = self._drift * self._alone(tokens)
         job = Job(item, weight, tokens, cost, turn.due(cost), loop.create_future(), loop, now + timeout, now)
+        job.timing.version = self.version
         self._pool.put(self.queue, job, timeout)
         self._on_depth(len(self.queue))
+        self.unfinished += 1
         try:
             async with asyncio.timeout(timeout):
                 return Result(await job.future, job.timing)
         except TimeoutError:
             raise DeadlineExceeded(f"not answered within {timeout * 1000:.0f} ms") from None
+        finally:
+            self.unfinished -= 1
+
+    @property
+    def idle(self) -> bool:
+        """Nobody waits for it, and nothing is left in its queue."""
+        return not self.unfinished and not len(self.queue)
+
+    def retire(self) -> None:
+        """Leave the pool. Nothing may be submitted any more."""
+        self.health.close()
+        self._pool.remove(self)
 
     def _alone(self, tokens: float) -> float:
         rows = max(1, math.ceil(tokens / self.task.manifest.max_length))
@@ -93,7 +119,7 @@ class Runner:
                 break
             spent += job.cost
             jobs.append(self.queue.pop(short))
-            job.timing.queue = now - job.enqueued
+            job.timing.mark("queue", job.enqueued, now)
         self._on_depth(len(self.queue))
         return jobs, dropped
 
@@ -105,6 +131,10 @@ class Runner:
             alone = [self._predict([job]) if len(jobs) > 1 else None for job in jobs]
             results = [InternalError("the model failed on this item") if r is None else r[0] for r in alone]
         self._learn(jobs, monotonic() - start)
+        for job, result in zip(jobs, results, strict=True):
+            self.health.note(isinstance(result, InternalError))
+            if not isinstance(result, Exception):
+                self._on_answer(result, job.timing)
         return results
 
     def _predict(self, jobs: Sequence[Job]) -> list[Answer | Exception] | None:

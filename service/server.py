@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import math
-import threading
-from concurrent.futures import ThreadPoolExecutor
+import os
 from time import perf_counter
 from typing import Any
 
+from service.access import require
+from service.board import Board, Desired, Status
 from service.bundle import Bundle
 from service.config import Settings, usable_cpus, worker_threads
 from service.errors import InvalidItem, NotReady, ServiceError
+from service.exchange import CURRENT
+from service.gate import Gate
 from service.jobs import Turn
-from service.loading import open_bundle
 from service.pool import Pool
-from service.runner import Result, Runner
+from service.repository import Repository, on_loop
+from service.runner import Result
 from service.telemetry import Telemetry
+from service.tracing import Tracer, open_tracer, wanted
 
 log = logging.getLogger("bentoml.clueserve")
 
@@ -26,17 +29,22 @@ log = logging.getLogger("bentoml.clueserve")
 class Server:
     """One worker's state: settings, bundles, and the runners that are loaded so far."""
 
-    def __init__(self, settings: Settings, bundles: dict[str, Bundle]) -> None:
+    def __init__(self, settings: Settings, bundles: dict[str, Bundle], board: Board | None = None) -> None:
         self.settings = settings
         self.bundles = bundles
-        self.runners: dict[str, Runner] = {}
-        self.failures: dict[str, str] = {}
-        self.draining = False
+        self.board = board or Board.find()
+        self.seen = 0
+        """The revision of what is wanted that this worker has finished with."""
+        self.gate = Gate()
+        self.repository = Repository(settings, bundles, self.gate)
+        self.models, self.runners = self.repository.models, self.repository.runners
+        self.splits, self.failures = self.repository.splits, self.repository.failures
         self.telemetry: Telemetry
+        self.tracer: Tracer | None = None
         self.pool: Pool
 
     def start(self) -> None:
-        """Begin loading in the background. Called once, in the worker process."""
+        """Make what a worker process has. Called once, in it; `follow` loads the models."""
         s = self.settings
         threads = worker_threads(s, usable_cpus())
         log.info(
@@ -45,48 +53,72 @@ class Server:
             s.workers,
             threads,
         )
-        self.telemetry = Telemetry()
+        self.telemetry = Telemetry(self.bundles)
+        self.tracer = open_tracer() if wanted(os.environ) else None
         self.pool = Pool(threads, max_wait=s.max_wait_ms / 1000, take=s.take_ms / 1000)
-        threading.Thread(target=self._load, args=(threads,), name="loader", daemon=True).start()
+        self.repository.start(self.telemetry, self.pool)
 
-    def _load(self, threads: int) -> None:
+    def follow(self, desired: Desired, loop: asyncio.AbstractEventLoop) -> None:
+        """Become what is wanted. Called in a thread, once at a time."""
         start = perf_counter()
-        with ThreadPoolExecutor(threads, thread_name_prefix="load") as executor:
-            # The largest first: the last to be ready should not have been the last to begin.
-            list(executor.map(self._load_one, sorted(self.bundles, key=lambda name: -self.bundles[name].size)))
-        # What is loaded stays: the collector need not look at it again while requests wait.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 20)
-        log.info("%d of %d bundles ready after %.1f s", len(self.runners), len(self.bundles), perf_counter() - start)
+        threads = worker_threads(self.settings, usable_cpus())
+        self.repository.follow(desired, threads, on_loop(loop))
+        if not self.seen:
+            log.info(
+                "%d of %d bundles ready after %.1f s", len(self.runners), len(self.bundles), perf_counter() - start
+            )
+        self.seen = desired.revision
 
-    def _load_one(self, name: str) -> None:
-        bundle = self.bundles[name]
-        try:
-            task, session = open_bundle(bundle, self.settings.device, self.telemetry.runs(name))
-        except Exception as error:
-            log.exception("%s is not served", name)
-            self.failures[name] = str(error)
-            return
-        self.runners[name] = Runner(task, session, self.pool, self.telemetry.depth(name))
-        self.telemetry.ready(name, bundle, self.settings.device)
+    @property
+    def draining(self) -> bool:
+        return self.gate.draining
+
+    @property
+    def status(self) -> Status:
+        """What the other processes hear of this one."""
+        return Status(ready=bool(self.seen), seen=self.seen, problems=self.repository.problems)
 
     def ready(self) -> None:
-        """Returns if every bundle passed its golden records; NotReady says which did not."""
+        """Returns if every bundle passed its golden records, and some still do; NotReady says what is amiss."""
         if self.draining:
             raise NotReady("draining")
         if self.failures:
             raise NotReady("; ".join(f"{name}: {why}" for name, why in sorted(self.failures.items())))
-        if len(self.runners) < len(self.bundles):
-            raise NotReady("loading " + ", ".join(sorted(self.bundles.keys() - self.runners.keys())))
+        if loading := [name for name in self.bundles if name not in self.runners and not self._unloaded(name)]:
+            raise NotReady("loading " + ", ".join(sorted(loading)))
+        if self.runners and all(runner.health.reason for runner in self.runners.values()):
+            raise NotReady("no model works: " + ", ".join(sorted(self.runners)))
+
+    def why_not(self, name: str) -> str | None:
+        """Why a model does not answer; None if it does."""
+        runner = self.runners.get(name)
+        if runner is not None:
+            return runner.health.reason
+        if name in self.failures:
+            return self.failures[name]
+        return f"{name} is unloaded" if self._unloaded(name) else f"{name} is not loaded"
+
+    def condition(self, name: str) -> dict[str, Any]:
+        """What is known of a model in this worker: whether it answers, if not why, and its versions."""
+        reason, model = self.why_not(name), self.models.get(name)
+        versions = [{"version": e.version, "share": e.share} for e in (model.wanted if model else ())]
+        return {"ready": reason is None, "reason": reason, "versions": versions}
+
+    def _unloaded(self, name: str) -> bool:
+        return name in self.models and not self.models[name].loaded
 
     async def answer(self, name: str, item: Any, turn: Turn) -> Result:
         """Answer one validated item of a request, counting how it ended."""
         outcome = "error"
         try:
+            require(name)
             runner = self.runners.get(name)
             if runner is None:
-                raise NotReady(f"{name} is not loaded")
+                raise NotReady(f"{name} is unloaded" if self._unloaded(name) else f"{name} is not loaded")
+            if split := self.splits.get(name):
+                runner = split.choose(item)
+            if runner.health.reason:
+                raise NotReady(f"{name} does not work at the moment: {runner.health.reason}")
             for path, text in runner.task.texts(item):
                 if len(text) > self.settings.max_text_chars:
                     limit = self.settings.max_text_chars
@@ -102,14 +134,24 @@ class Server:
         else:
             outcome = "ok"
             self.telemetry.answered(name, result.timing)
+            if exchange := CURRENT.get():
+                exchange.answered(name, result.timing)
             return result
         finally:
             if outcome != "ok":
                 self.telemetry.outcome(name, outcome)
+                if exchange := CURRENT.get():
+                    exchange.refused(name)
+
+    def used(self, key: str, outcome: str) -> None:
+        self.telemetry.used(key, outcome)
 
     def refused(self, reason: str) -> None:
         self.telemetry.refused(reason)
 
-    def close(self) -> None:
-        self.draining = True
-        self.pool.close()
+    def close(self, patience: float | None = None) -> None:
+        """Finish what is queued, for `patience` seconds at most."""
+        self.gate.draining = True
+        self.pool.close(patience)
+        if self.tracer:
+            self.tracer.close(patience)

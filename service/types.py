@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,10 @@ Answer = dict[str, Any]
 
 @dataclass(slots=True)
 class Timing:
-    """Where one item's time went, in seconds, and how many rows shared its take."""
+    """Where one item's time went, in seconds, how many rows shared its take, what was read of it, and by which version.
+
+    `unknown`: tokens for what the vocabulary lacks. `spans`: stages with start and end on the monotonic clock.
+    """
 
     queue: float = 0.0
     tokenize: float = 0.0
@@ -34,6 +37,14 @@ class Timing:
     decode: float = 0.0
     rows: int = 0
     tokens: int = 0
+    unknown: int = 0
+    version: str = ""
+    spans: list[tuple[str, float, float]] = field(default_factory=list)
+
+    def mark(self, stage: str, start: float, end: float) -> None:
+        """A stage that is done, and that there is one of."""
+        setattr(self, stage, end - start)
+        self.spans.append((stage, start, end))
 
 
 def sigmoid(x: Array) -> Array:

@@ -13,13 +13,35 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("service", "exporters", "suites", "demo", "benchmarks")
+PACKAGES = ("service", "clueserve", "exporters", "suites", "demo", "benchmarks")
 FLOORS = (
     {"types", "errors"},
-    {"device", "session", "binding", "bundle", "shared", "text"},
+    {"device", "session", "binding", "bundle", "shared", "text", "access", "cors"},
     {"tasks"},
-    {"jobs", "pool", "loading", "runner"},
-    {"config", "telemetry", "http", "openapi", "server", "endpoints", "app"},
+    {"jobs", "pool", "loading", "health", "runner"},
+    {"board", "gate", "exchange", "logs", "tracing", "quality"},
+    {
+        "config",
+        "telemetry",
+        "http",
+        "openapi",
+        "server",
+        "connection",
+        "repository",
+        "door",
+        "supervisor",
+        "lifecycle",
+        "admin",
+        "endpoints",
+        "observer",
+        "parse",
+        "playground",
+        "protocols",
+        "guard",
+        "keys",
+        "signin",
+        "app",
+    },
 )
 # The package itself holds the version and imports nothing.
 FLOOR = {"": 0} | {name: floor for floor, names in enumerate(FLOORS) for name in names}
@@ -101,8 +123,33 @@ def test_the_service_imports_nothing_that_only_an_exporter_needs(path: Path) -> 
 
 def test_the_service_imports_only_what_pyproject_declares_for_a_server() -> None:
     third = {name.split(".")[0] for path in SERVICE for name in imports(path)} - set(sys.stdlib_module_names)
-    server = {"bentoml", "numpy", "prometheus_client", "pydantic", "pydantic_core", "pydantic_settings"}
-    assert third <= server | {"onnxruntime", "rjieba", "starlette", "tokenizers", "service"}
+    server = {
+        "bentoml",
+        "httptools",
+        "numpy",
+        "opentelemetry",
+        "prometheus_client",
+        "psutil",
+        "pydantic",
+        "pydantic_core",
+        "pydantic_settings",
+    }
+    bentomls = {"circus", "starlette", "uvicorn"}  # what it runs us with
+    assert third <= server | bentomls | {"onnxruntime", "rjieba", "tokenizers", "service"}
+
+
+def test_the_client_needs_httpx_and_nothing_of_ours_but_what_its_commands_run() -> None:
+    runs = {
+        "clueserve.cli.export": "exporters.__main__",
+        "clueserve.cli.bench": "benchmarks.__main__",
+        "clueserve.cli.keys": "service.keys",
+    }
+    for path in sources("clueserve"):
+        found = {name for name in imports(path) if name.split(".")[0] not in {*sys.stdlib_module_names, "clueserve"}}
+        sends = module(path) in {"clueserve.base", "clueserve.client", "clueserve.aio"}
+        assert found == ({"httpx"} if sends else {runs[module(path)]} if module(path) in runs else set()), path
+        if path.parent.name != "cli" and path.stem != "__main__":
+            assert not any(f"{name}.".startswith("clueserve.cli.") for name in imports(path)), path
 
 
 def test_suites_are_read_only_by_exporters_demo_and_benchmarks() -> None:

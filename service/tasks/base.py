@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from time import monotonic
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -130,7 +130,7 @@ class Head(Task):
         encoded: dict[int, Encoded] = {}
         rows: list[Row] = []
         for i, item in enumerate(items):
-            start = perf_counter()
+            start = monotonic()
             try:
                 encoded[i] = self.encode(item)
             except Exception as error:
@@ -138,17 +138,19 @@ class Head(Task):
             else:
                 rows.extend(encoded[i].rows)
                 timings[i].tokens = encoded[i].tokens
-            timings[i].tokenize = perf_counter() - start
-        start = perf_counter()
+                timings[i].unknown = self.encoder.unknown(encoded[i].rows)
+            timings[i].mark("tokenize", start, monotonic())
+        start = monotonic()
         outputs = iter(run(rows)) if rows else iter(())
-        inference = perf_counter() - start
+        end = monotonic()
         for i, e in encoded.items():
             own = [next(outputs) for _ in e.rows]
-            timings[i].inference, timings[i].rows = inference, len(rows)
-            start = perf_counter()
+            timings[i].mark("inference", start, end)
+            timings[i].rows = len(rows)
+            begin = monotonic()
             try:
                 results[i] = self.decode(items[i], e, own)
             except Exception as error:
                 results[i] = error
-            timings[i].decode = perf_counter() - start
+            timings[i].mark("decode", begin, monotonic())
         return results

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, model_validator
 
 from service.bundle import Bundle, Strict
 from service.errors import BundleError
@@ -44,6 +44,13 @@ class ClassificationItem(Item):
         Annotated[int, Field(ge=1, description="how many of the classes to list in `scores`; all if absent")] | None
     ) = None
     on_overflow: Overflow = "truncate"
+    _logits: bool = PrivateAttr(False)
+
+    def with_logits(self) -> Self:
+        """Have the answer hold `logits`, unrounded, by label. No request can ask for it: it is for protocols whose
+        clients choose the function that makes scores of them."""
+        self._logits = True
+        return self
 
 
 class LabelScore(BaseModel):
@@ -90,10 +97,11 @@ class ClassificationTask(Head):
         return self.encoder.tokenize(normal, field).ids
 
     def decode(self, item: Any, encoded: Encoded, outputs: Sequence[Outputs]) -> Answer:
-        return read(self.params, self.manifest.labels, outputs[0]["logits"], item.top_k) | {
-            "truncated": encoded.truncated,
-            "tokens": encoded.tokens,
-        }
+        logits = outputs[0]["logits"]
+        answer = read(self.params, self.manifest.labels, logits, item.top_k)
+        answer |= {"truncated": encoded.truncated, "tokens": encoded.tokens}
+        by_label = zip(self.manifest.labels, logits.tolist(), strict=False)  # a regression has none
+        return answer | {"logits": dict(by_label)} if item._logits else answer
 
 
 def read(params: Params, labels: Sequence[str], logits: Array, top_k: int | None) -> Answer:

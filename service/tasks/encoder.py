@@ -116,6 +116,10 @@ class Encoder:
         """Pieces as text, as the tokenizer's own decoder writes them."""
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=False))
 
+    def unknown(self, rows: Sequence[Row]) -> int:
+        """Tokens of rows that stand for what the vocabulary lacks."""
+        return sum(int(np.count_nonzero(row["input_ids"] == self._unk)) for row in rows)
+
     def fit(self, lengths: Mapping[str, int]) -> dict[str, int]:
         """How many tokens of each field are read, by the bundle's truncation, to stay within `max_length`."""
         room = self.max_length - self.fixed

@@ -37,12 +37,18 @@ class Pipeline(Task):
         own = [Timing() for _ in requests]
         answers = task.predict([task.Input.model_validate(r) for r in requests], partial(run, stage=stage), own)
         inference: dict[int, tuple[Timing, Timing]] = {}
+        spans: dict[int, dict[str, tuple[float, float]]] = {}
         for timing, part in zip(timings, own, strict=True):
             timing.tokenize += part.tokenize
             timing.decode += part.decode
             timing.tokens += part.tokens
+            timing.unknown += part.unknown
             inference[id(timing)] = (timing, part)
+            for name, start, end in part.spans:  # one of each stage, from the first request's to the last one's
+                of = spans.setdefault(id(timing), {})
+                of[name] = (of.get(name, (start,))[0], end)
         for timing, part in inference.values():  # the take is one for all requests of an item
             timing.inference += part.inference
             timing.rows += part.rows
+            timing.spans += [(name, *span) for name, span in spans.get(id(timing), {}).items()]
         return answers

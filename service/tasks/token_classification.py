@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, PrivateAttr
 
 from service.bundle import Bundle
 from service.errors import BundleError
@@ -40,6 +40,13 @@ class Params(WindowParams):
 
 class EntityItem(WindowedItem):
     tags: Annotated[bool, Field(description="also give the model's tag of every character")] = False
+    _pieces: bool = PrivateAttr(False)
+
+    def with_pieces(self) -> Self:
+        """Have the answer hold `pieces`, the tokens with their tags. No request can ask for it: it is for protocols
+        whose clients want tokens rather than entities."""
+        self._pieces = True
+        return self
 
 
 class Entity(BaseModel):
@@ -93,6 +100,7 @@ class TokenClassification(Windowed):
         before = next(i for i, part in enumerate(self.manifest.template) if part.field is not None)
         chained = crf is not None and crf.span == "all"
         self._special = (before, self.encoder.fixed - before) if chained else (0, 0)
+        self._unk = bundle.tokenizer.unk_id
 
     def decode(self, item: EntityItem, encoded: Encoded, outputs: Sequence[Outputs]) -> Answer:
         c: Context = encoded.context
@@ -126,7 +134,22 @@ class TokenClassification(Windowed):
                 }
             )
         tags = self.characters(logits, c.tokens, c.text) if item.tags else []
-        return {"entities": entities, "tags": tags, "truncated": encoded.truncated, "tokens": encoded.tokens}
+        answer = {"entities": entities, "tags": tags, "truncated": encoded.truncated, "tokens": encoded.tokens}
+        return answer | {"pieces": list(self.pieces(logits, c, offsets))} if item._pieces else answer
+
+    def pieces(self, logits: Array, c: Context, offsets: Offsets) -> Iterator[Answer]:
+        """Every token that stands for characters: its place in the sequence, its piece, its tag."""
+        for i, chosen, probability in self._read(logits, c.tokens):
+            start, end = c.text.span(*c.tokens.spans[i])
+            known = c.tokens.ids[i] != self._unk
+            yield {
+                "index": c.at + i,
+                "piece": self.encoder.token(c.tokens.ids[i]) if known else c.text.original[start:end],
+                "tag": self.manifest.labels[chosen],
+                "start": offsets.outward(start),
+                "end": offsets.outward(end),
+                "score": rounded(probability),
+            }
 
     def characters(self, logits: Array, tokens: Tokens, text: Normalized) -> list[str]:
         """The tag of each character of the caller's text, projected as KLUE scores it: a token's first character takes

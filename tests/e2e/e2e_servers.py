@@ -44,7 +44,13 @@ class Server:
     BentoML empties its home's folder of metrics at every start, so that two servers cannot share a home.
     """
 
-    def __init__(self, env: Mapping[str, str], arguments: Sequence[str] = (), models: Path | None = None) -> None:
+    def __init__(
+        self,
+        env: Mapping[str, str],
+        arguments: Sequence[str] = (),
+        models: Path | None = None,
+        service: str = "service.app:NLU",
+    ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="clueserve-e2e-")
         folder = Path(self._folder.name)
         home = folder / "home"
@@ -56,7 +62,7 @@ class Server:
         self.url = f"http://127.0.0.1:{self.port}"
         self.log_path = folder / "log"
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("NLU_", "BENTOML_", "PROMETHEUS_"))}
-        command = [sys.executable, "-m", "bentoml", "serve", "service.app:NLU", "--host", "127.0.0.1"]
+        command = [sys.executable, "-m", "bentoml", "serve", service, "--host", "127.0.0.1"]
         command += ["--port", str(self.port), "--timeout-keep-alive", "75", *arguments]
         self._ended: str | None = None
         self.started = monotonic()

@@ -9,7 +9,16 @@ from typing import Any
 import bentoml
 import pytest
 
-from service.config import RESERVED, STORE_LABEL, Settings, find_bundles, load_settings, usable_cpus, worker_threads
+from service.config import (
+    RESERVED,
+    STORE_LABEL,
+    Settings,
+    find_bundles,
+    find_models,
+    load_settings,
+    usable_cpus,
+    worker_threads,
+)
 from service.errors import BundleError, ConfigError
 
 Copy = Callable[..., Path]
@@ -50,21 +59,44 @@ def test_every_setting_is_read_from_its_variable() -> None:
             "NLU_MAX_BODY_BYTES": "2048",
             "NLU_MAX_TEXT_CHARS": "77",
             "NLU_MAX_BATCH_ITEMS": "5",
+            "NLU_MAX_CONNECTIONS": "50",
+            "NLU_READ_TIMEOUT_MS": "2000",
+            "NLU_DRAIN_MS": "0",
+            "NLU_GRACE_MS": "9000",
+            "NLU_HANG_MS": "8000",
+            "NLU_ADMIN": "true",
+            "NLU_LOG_FORMAT": "json",
+            "NLU_LOG_REQUESTS": "all",
+            "NLU_KEYS_FILE": "/etc/keys.json",
+            "NLU_CORS_ORIGINS": "https://a.org",
             "HOME": "/root",
         }
     )
-    assert s.model_dump() == {
-        "models": "a:latest,/srv/b",
-        "device": "cuda",
-        "workers": 2,
-        "threads": 3,
-        "timeout_ms": 1500,
-        "max_wait_ms": 250,
-        "take_ms": 2.5,
-        "max_body_bytes": 2048,
-        "max_text_chars": 77,
-        "max_batch_items": 5,
-    }
+    assert (
+        s.model_dump().items()
+        >= {
+            "models": "a:latest,/srv/b",
+            "device": "cuda",
+            "workers": 2,
+            "threads": 3,
+            "timeout_ms": 1500,
+            "max_wait_ms": 250,
+            "take_ms": 2.5,
+            "max_body_bytes": 2048,
+            "max_text_chars": 77,
+            "max_batch_items": 5,
+            "max_connections": 50,
+            "read_timeout_ms": 2000,
+            "drain_ms": 0,
+            "grace_ms": 9000,
+            "hang_ms": 8000,
+            "admin": True,
+            "log_format": "json",
+            "log_requests": "all",
+            "keys_file": Path("/etc/keys.json"),
+            "cors_origins": "https://a.org",
+        }.items()
+    )
 
 
 def test_the_process_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,6 +162,31 @@ def test_one_route_for_two_bundles_is_refused(copy_of: Copy) -> None:
         serving(f"{topic},{topic}")
     with pytest.raises(ConfigError, match="'a' twice"):
         serving(f"a={topic},a={copy_of('klue/ner')}")
+
+
+def test_versions_of_one_route_share_its_items(copy_of: Copy) -> None:
+    first, second = copy_of("klue/ynat"), copy_of("klue/ynat", provenance={"again": True})
+    models = find_models(load({"NLU_MODELS": f"news={first},news={second}@0.25"}))
+    assert [(e.folder, e.share) for e in models["news"].versions] == [(first, 0.75), (second, 0.25)]
+    assert models["news"].versions[0].version != models["news"].versions[1].version
+    assert serving(f"news={second}@.5,news={first}")["news"].folder == second, "of equals the first"
+
+
+@pytest.mark.parametrize(
+    ("form", "why"),
+    [
+        ("a={0}@0.5", "all but one a share"),
+        ("a={0}@0.5,a={1}@0.5", "all but one a share"),
+        ("a={0},a={1}@0.7,a={2}@0.7", "together at most 1"),
+        ("a={0},a={0}@0.1", "different bundles of one family"),
+        ("a={0},a={2}@0.1", "different bundles of one family"),
+        ("a={0},a={1}@1.5", "is not a bundle"),
+    ],
+)
+def test_shares_that_cannot_be_are_refused(copy_of: Copy, form: str, why: str) -> None:
+    folders = copy_of("klue/ynat"), copy_of("klue/ynat", provenance={"again": True}), copy_of("klue/ner")
+    with pytest.raises(BundleError, match=why):
+        serving(form.format(*folders))
 
 
 @pytest.mark.parametrize("alias", sorted(RESERVED | {"a/b", "", "a b", "a?b", "..", "%61", "-a", "뉴스"}))

@@ -152,7 +152,7 @@ def test_a_server_is_ready_when_every_bundle_is_and_says_what_is_not(desk: Desk)
     server.failures["re"] = "golden record 0 differs"
     with pytest.raises(NotReady, match=r"^re: golden record 0 differs$"):
         server.ready()
-    server.draining = True
+    server.gate.draining = True
     with pytest.raises(NotReady, match="draining"):
         server.ready()
 

@@ -13,6 +13,8 @@ import pytest
 from bench import Bench
 from desk import Desk, request
 
+from service.http import Asked
+
 LIMIT = 0.005
 
 
@@ -38,10 +40,10 @@ def post(handle: Any, body: Any) -> tuple[int, Any, float]:
 
     async def twice() -> Any:
         # The first request pays for what is made once.
-        await handle(request({"text": "서울"} if "text" in body else {"items": [{"text": "서울"}]}))
+        await handle(Asked(request({"text": "서울"} if "text" in body else {"items": [{"text": "서울"}]})))
         heart = asyncio.create_task(beat())
         try:
-            return await handle(second)
+            return await handle(Asked(second))
         finally:
             heart.cancel()
 

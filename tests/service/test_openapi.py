@@ -1,11 +1,8 @@
-"""The OpenAPI document and the start page say what is served, with examples that are true."""
+"""The OpenAPI document and the list of models say what is served, with examples that are true."""
 
 from __future__ import annotations
 
-import html
 import json
-import re
-import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,7 @@ import pytest
 
 from service import __version__
 from service.bundle import Bundle, Manifest
-from service.openapi import describe, document, page
+from service.openapi import describe, document
 from service.tasks import FAMILIES
 
 SUITES = ["klue/ynat", "klue/nli", "klue/sts", "klue/re", "klue/ner", "klue/mrc", "clue/cmrc2018", "clue/c3"]
@@ -68,7 +65,9 @@ def test_every_family_has_a_bundle_here(manifests: dict[str, Manifest]) -> None:
 def test_every_endpoint_is_described(doc: dict[str, Any], manifests: dict[str, Manifest]) -> None:
     assert doc["openapi"].startswith("3.1")
     assert doc["info"]["version"] == __version__
-    assert doc["paths"].keys() == {"/v1/models"} | {f"/{n}{tail}" for n in manifests for tail in ("", "/batch")}
+    assert doc["paths"].keys() == {"/v1/models", "/parse"} | {
+        f"/{n}{tail}" for n in manifests for tail in ("", "/batch")
+    }
 
 
 def test_every_example_request_is_one_that_its_family_takes(doc: dict[str, Any], manifests: dict[str, Any]) -> None:
@@ -116,17 +115,6 @@ def test_every_refusal_that_a_caller_may_meet_is_listed(doc: dict[str, Any], man
             assert schema == {"$ref": "#/components/schemas/Error"}
 
 
-def entry(**changes: Any) -> dict[str, Any]:
-    return {
-        "endpoint": "/news",
-        "suite": "klue/ynat",
-        "family": "text-classification",
-        "language": "ko",
-        "ready": True,
-        "example": {"text": "오늘"},
-    } | changes
-
-
 def test_an_entry_tells_what_a_client_needs(bundles_by_name: dict[str, Bundle], loaded: Callable[[str], Any]) -> None:
     bundle = bundles_by_name["klue-ynat"]
     manifest = bundle.manifest
@@ -134,38 +122,6 @@ def test_an_entry_tells_what_a_client_needs(bundles_by_name: dict[str, Bundle], 
     assert (told["name"], told["endpoint"], told["ready"]) == ("news", "/news", False)
     assert told["labels"] == manifest.labels
     assert told["example"] == manifest.golden[0].item
+    assert told["score_range"] is None
+    assert describe("sts", None, bundles_by_name["klue-sts"])["score_range"] == [0, 5]
     assert describe("news", loaded("klue/ynat").task, bundle) == told | {"ready": True}
-
-
-def test_the_page_lists_every_endpoint_and_what_is_not_ready(bundles_by_name: dict[str, Bundle]) -> None:
-    entries = [describe(name, None, bundle) for name, bundle in bundles_by_name.items()]
-    entries[0]["ready"] = True
-    shown = page(entries, "localhost:3000")
-    assert re.findall(r"<code>POST (\S+)</code>", shown) == [f"/{name}" for name in bundles_by_name]
-    assert f"{len(SUITES)} models" in shown
-    assert (shown.count(">yes<"), shown.count(">not yet<")) == (1, len(SUITES) - 1)
-
-
-def test_what_comes_from_bundles_and_clients_is_escaped() -> None:
-    evil = "<script>alert('x')</script>&{0}"
-    shown = page([entry(suite=evil, family=evil, language=evil, endpoint=evil, example={"text": evil})], evil)
-    assert "<script" not in shown
-    assert "{0}" in shown
-    assert shown.count("&lt;script&gt;") == 7
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '오늘 "낮"',
-        "a\\b $HOME `id`",
-        "It's raining",
-    ],
-)
-def test_the_command_on_the_page_is_one_that_a_shell_takes(text: str) -> None:
-    shown = page([entry(example={"text": text})], "example.org:8080")
-    command = shlex.split(html.unescape(re.findall(r"<pre>(.*?)</pre>", shown, re.DOTALL)[0]))
-    assert command[0] == "curl"
-    assert command[-2] == "-d"
-    assert json.loads(command[-1]) == {"text": text}
-    assert "example.org:8080/news" in command

@@ -27,7 +27,8 @@ FIELDS = {
 }
 DECODER_KEYS = {
     "text-classification": {"output", "alignment"},
-    "pair-classification": {"output", "alignment", "score_range", "binary_threshold", "binary_labels"},
+    "pair-classification": {"output", "alignment", "score_range", "binary_threshold", "binary_labels"}
+    | {"entailment", "contradiction", "positive"},
     "span-pair-classification": {"output", "markers", "marker_tokens", "attach_particle"},
     "token-classification": {
         "scheme",

@@ -18,6 +18,7 @@ from service.errors import BundleError, InvalidItem
 from service.tasks.base import Encoded
 from service.tasks.chunks import ROWS
 from service.tasks.cloze import assign
+from service.types import Timing
 
 Copy = Callable[..., Path]
 IDIOMS = ["画蛇添足", "一鸣惊人", "守株待兔"]
@@ -199,7 +200,7 @@ def test_rows_are_run_a_few_at_a_time(chid: Loaded) -> None:
         return chid.session.run(rows)
 
     item = chid.item(**fields(f"今{A}好" * 20))
-    (answer,) = chid.task.predict([item], run, [type("T", (), {})()])
+    (answer,) = chid.task.predict([item], run, [Timing()])
     assert (len(answer["blanks"]), sum(sizes), max(sizes)) == (20, 60, ROWS)
 
 

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from service.errors import BundleError, InvalidItem
 from service.tasks.chunks import ROWS
+from service.types import Timing
 
 Copy = Callable[..., Path]
 LOAD = Callable[..., Loaded]
@@ -176,7 +177,7 @@ def test_twenty_thousand_characters_are_run_a_few_rows_at_a_time(ward: LOAD) -> 
         return model.session.run(rows)
 
     text = ("well and ill. " * 1500)[:20_000].strip()
-    (answer,) = model.task.predict([model.item(text=text)], run, [type("T", (), {})()])
+    (answer,) = model.task.predict([model.item(text=text)], run, [Timing()])
     assert len(answer["windows"]) == sum(sizes) > 90
     assert max(sizes) <= ROWS
     assert all(0 <= b["start"] - a["end"] <= 1 for a, b in pairwise(answer["windows"])), "every character but spaces"

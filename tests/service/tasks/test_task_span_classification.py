@@ -18,6 +18,7 @@ from service.errors import BundleError, InvalidItem
 from service.tasks.chunks import ROWS
 from service.tasks.span_classification import pair
 from service.text import is_boundary
+from service.types import Timing
 
 Copy = Callable[..., Path]
 KINDS = ["place", "school"]
@@ -188,7 +189,7 @@ def test_rows_are_run_a_few_at_a_time_and_their_matrices_are_not_kept(ner: Loade
         return ner.session.run(rows)
 
     item = ner.item(text="他在清北京学。" * 1000)
-    (answer,) = ner.task.predict([item], run, [type("T", (), {})()])
+    (answer,) = ner.task.predict([item], run, [Timing()])
     assert len(answer["entities"]) == 2000
     assert max(sizes) <= ROWS < sum(sizes)
     kept = ner.task.sparse(ner.session.run(ner.task.encode(ner.item(text="他在清北京学。")).rows)[0])

@@ -1,0 +1,245 @@
+"""What transformers' pipelines ask and answer, over native items and answers. A parameter that a model cannot honour is
+refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.errors import InvalidItem
+from service.protocols.common import Ask, Model, Place, parameters, unsupported
+from service.tasks import pair_classification
+from service.tasks.classification import ClassificationTask
+from service.types import Answer, Array, rounded, sigmoid, softmax
+
+UNTAGGED = "O"
+"""What the pipeline of token classification leaves out unless it is told otherwise."""
+
+FUNCTIONS: dict[str, Callable[[Array], Array]] = {"softmax": softmax, "sigmoid": sigmoid, "none": lambda x: x}
+
+
+class Form(NamedTuple):
+    """`asks(item, path)`: the native items of one of theirs; `written`: their answer, of the native ones. `nested`: an
+    item alone is answered like a list of one."""
+
+    asks: Callable[[Any, str], list[Ask]]
+    written: Callable[[Sequence[Answer]], Any]
+    nested: bool = False
+
+
+class Parameters(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class ClassParameters(Parameters):
+    top_k: Annotated[int, Field(ge=1)] | None = None
+    function_to_apply: Literal["softmax", "sigmoid", "none"] | None = None
+
+
+class TagParameters(Parameters):
+    aggregation_strategy: Literal["none", "simple", "first", "average", "max"] = "simple"
+    ignore_labels: list[str] | None = None
+    stride: int | None = None
+
+
+class SpanParameters(Parameters):
+    top_k: Annotated[int, Field(ge=1, le=100)] = 1
+    doc_stride: int | None = None
+    max_answer_len: int | None = None
+    max_seq_len: int | None = None
+    max_question_len: int | None = None
+    handle_impossible_answer: bool = False
+    align_to_words: bool = False
+
+
+class ZeroShotParameters(Parameters):
+    candidate_labels: Any
+    multi_label: bool = False
+    hypothesis_template: str = "This example is {}."
+
+
+def classes(model: Model, given: dict[str, Any]) -> Form:
+    p = parameters(ClassParameters, given)
+    own = {"regression": "none", "ordinal": "softmax"}.get(model.params.output, model.params.output)
+    function = p.function_to_apply or own
+    if function == own:
+        return _form(model, lambda a: a["scores"] or [_number(a)], fields={"top_k": p.top_k}, nested=True)
+    if not issubclass(model.task, ClassificationTask):
+        raise unsupported("parameters.function_to_apply", f"this model puts windows together by their {own}")
+
+    def applied(answer: Answer) -> list[dict[str, Any]]:
+        logits = answer["logits"] or {one["label"]: one["score"] for one in [_number(answer)]}
+        labels, scores = list(logits), FUNCTIONS[function](np.array(list(logits.values())))
+        best = np.argsort(-scores, kind="stable")[: p.top_k]
+        return [{"label": labels[i], "score": rounded(scores[i])} for i in best]
+
+    return _form(model, applied, mark=lambda item: item.with_logits(), nested=True)
+
+
+def _number(answer: Answer) -> dict[str, Any]:
+    """A regression as a class, named after its side of the model's threshold if there is one."""
+    return {"label": answer["label"] or "value", "score": answer["value"]}
+
+
+def entities(model: Model, given: dict[str, Any]) -> Form:
+    p = parameters(TagParameters, given)
+    _fixed(model, {"stride": (p.stride, model.params.stride)})
+    ignored = {UNTAGGED} if p.ignore_labels is None else set(p.ignore_labels)
+    tagged = hasattr(model.task.Input, "with_pieces")
+    if p.aggregation_strategy == "none" and tagged:
+        return _form(
+            model,
+            lambda a: [_piece(t) for t in a["pieces"] if t["tag"] not in ignored],
+            mark=lambda item: item.with_pieces(),
+        )
+    if p.aggregation_strategy != "simple":
+        why = "the model's own scheme joins tags to entities: give simple" + (" or none" if tagged else "")
+        raise unsupported("parameters.aggregation_strategy", why)
+    if UNTAGGED in set(model.manifest.labels) - ignored:
+        raise unsupported("parameters.ignore_labels", f"what lies between entities is none: let it hold {UNTAGGED}")
+    return _form(model, lambda a: [_entity(e) for e in a["entities"] if e["type"] not in ignored])
+
+
+def _entity(e: Answer) -> dict[str, Any]:
+    return {"entity_group": e["type"], "score": e["score"], "word": e["text"], "start": e["start"], "end": e["end"]}
+
+
+def _piece(t: Answer) -> dict[str, Any]:
+    return {"entity": t["tag"], "word": t["piece"]} | {name: t[name] for name in ("score", "index", "start", "end")}
+
+
+def answers(model: Model, given: dict[str, Any]) -> Form:
+    p = parameters(SpanParameters, given)
+    params = model.params
+    _fixed(
+        model,
+        {
+            "doc_stride": (p.doc_stride, params.stride),
+            "max_answer_len": (p.max_answer_len, params.max_answer_tokens),
+            "max_question_len": (p.max_question_len, params.max_question_tokens),
+            "max_seq_len": (p.max_seq_len, model.manifest.max_length),
+        },
+    )
+    if p.align_to_words:
+        raise unsupported("parameters.align_to_words", "an answer ends where the model says, not where a word does")
+    if p.handle_impossible_answer and params.null_threshold is None:
+        raise unsupported("parameters.handle_impossible_answer", f"{model.name} always answers")
+
+    def written(answer: Answer) -> Any:
+        spans = [{"answer": s["text"], **{k: s[k] for k in ("score", "start", "end")}} for s in answer["answers"]]
+        none = {"answer": "", "score": answer["null_score"] or 0.0, "start": 0, "end": 0}
+        if p.handle_impossible_answer:
+            # First if the model says that there is no answer, and by its score behind the best one if it says another.
+            better = sum(s["score"] >= none["score"] for s in spans)
+            spans.insert(max(1, better) if answer["answer"] else 0, none)
+        return spans[: p.top_k] if p.top_k > 1 else (spans or [none])[0]
+
+    return _form(model, written, fields={"top_k": p.top_k})
+
+
+def zero_shot(model: Model, given: dict[str, Any], older: bool) -> Form:
+    """Each label as a hypothesis that the text may entail. `older`: answer as the pipeline does, in two lists."""
+    p = parameters(ZeroShotParameters, given)
+    params = model.params
+    if not isinstance(params, pair_classification.Params) or params.entailment is None:
+        raise unsupported("parameters.candidate_labels", f"{model.name} has no class that it calls entailment")
+    candidates = _candidates(p.candidate_labels)
+    if "{}" not in p.hypothesis_template:
+        raise InvalidItem("the template has no {} for the label", field="parameters.hypothesis_template")
+    roles = (params.contradiction, params.entailment)
+
+    def asks(item: Any, path: str) -> list[Ask]:
+        fields, place = _fields(model, item, path)
+        if "text_pair" in fields:
+            raise InvalidItem("the labels make the second text", field=place.path("text_pair"))
+        made = []
+        for i, label in enumerate(candidates):
+            at = Place(place.below, {**place.fields, "text_pair": f"parameters.candidate_labels.{i}"})
+            made.append(model.ask(fields | {"text_pair": p.hypothesis_template.replace("{}", label)}, at))
+            made[-1].item.with_logits()
+        return made
+
+    def written(together: Sequence[Answer]) -> Any:
+        no, yes = np.array([[answer["logits"][role] for role in roles] for answer in together]).T
+        scores = sigmoid(yes - no) if p.multi_label or len(candidates) == 1 else softmax(yes)
+        ranked = [(candidates[i], rounded(scores[i])) for i in np.argsort(-scores, kind="stable")]
+        if older:
+            return {"labels": [label for label, _ in ranked], "scores": [score for _, score in ranked]}
+        return [{"label": label, "score": score} for label, score in ranked]
+
+    return Form(asks, written)
+
+
+def _candidates(value: Any) -> list[str]:
+    """A list of labels, or one string of them with commas between, as the pipeline takes it."""
+    labels = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(labels, list) or not labels or not all(isinstance(x, str) and x.strip() for x in labels):
+        raise InvalidItem("give a list of labels, none of them empty", field="parameters.candidate_labels")
+    return labels
+
+
+def native(model: Model, given: dict[str, Any]) -> Form:
+    parameters(Parameters, given)
+    return Form(lambda item, path: [model.ask(*_fields(model, item, path))], lambda together: together[0])
+
+
+FORMS: dict[str, Callable[[Model, dict[str, Any]], Form]] = {
+    "text-classification": classes,
+    "pair-classification": classes,
+    "span-pair-classification": classes,
+    "document-classification": classes,
+    "token-classification": entities,
+    "span-classification": entities,
+    "question-answering": answers,
+}
+
+
+def form(model: Model, given: dict[str, Any], older: bool) -> Form:
+    """What a model's family makes of the parameters of a request."""
+    if "candidate_labels" in given:
+        return zero_shot(model, given, older)
+    return FORMS.get(model.manifest.family, native)(model, given)
+
+
+def _form(
+    model: Model,
+    written: Callable[[Answer], Any],
+    *,
+    fields: dict[str, Any] | None = None,
+    mark: Callable[[Any], Any] = lambda item: item,
+    nested: bool = False,
+) -> Form:
+    """One native item for each of theirs, with `fields` set by parameters."""
+
+    def asks(item: Any, path: str) -> list[Ask]:
+        given, place = _fields(model, item, path)
+        for name in ("top_k", "tags"):
+            if name in given:
+                raise unsupported(place.path(name), "this is asked for by parameters here")
+        made = model.ask(given | (fields or {}), place)
+        mark(made.item)
+        return [made]
+
+    return Form(asks, lambda together: written(together[0]), nested)
+
+
+def _fields(model: Model, item: Any, path: str) -> tuple[dict[str, Any], Place]:
+    """Native fields of an item of theirs: a text, or an object that has them by name."""
+    if isinstance(item, dict):
+        return item, Place(path)
+    known = model.task.Input.model_fields
+    if not isinstance(item, str) or "text" not in known:
+        needs = ", ".join(name for name, info in known.items() if info.is_required())
+        raise InvalidItem(f"give an object with {needs}", field=path)
+    return {"text": item}, Place(path, {"text": path})
+
+
+def _fixed(model: Model, pairs: dict[str, tuple[int | None, int | None]]) -> None:
+    """Refuse a number that differs from the one that the bundle was verified with."""
+    for name, (wanted, own) in pairs.items():
+        if wanted is not None and wanted != own:
+            has = "has none: its windows advance by a fixed step" if own is None else f"has {own}"
+            raise unsupported(f"parameters.{name}", f"{model.name} {has}; leave it out")

@@ -1,0 +1,118 @@
+"""What processes tell each other: wishes with revisions, signs of life, losses counted once; and who watches."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from service.board import VARIABLE, Board, Entry, Model, Pulse, Status
+from service.errors import Conflict
+from service.supervisor import alive, look
+
+GONE = 2**22 + 1  # above the largest process number
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Board:
+    return Board(tmp_path)
+
+
+@pytest.fixture
+def child() -> Iterator[int]:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    yield process.pid
+    process.kill()
+    process.communicate()
+
+
+def model(*shares: float, loaded: bool = True) -> Model:
+    versions = (Entry(reference=f"r{i}", folder=Path(f"/b/{i}"), version=str(i), share=s) for i, s in enumerate(shares))
+    return Model(versions=tuple(versions), loaded=loaded)
+
+
+def test_every_wish_has_a_higher_revision_and_is_read_back_as_it_was(board: Board) -> None:
+    first = {"topic": model(1.0)}
+    assert board.want(first) == 1
+    assert (board.desired().revision, board.desired().models) == (1, first)
+    second = {"topic": model(0.25, 0.75), "ner": model(1.0, loaded=False)}
+    assert board.want(second) == 2
+    assert board.desired().models == second
+    assert second["topic"].primary.version == "1"
+    assert second["ner"].wanted == ()
+
+
+def test_two_changes_at_once_are_refused(board: Board) -> None:
+    with board.changing(), pytest.raises(Conflict), Board(board.folder).changing():
+        raise AssertionError
+    with board.changing():
+        pass
+
+
+def test_a_board_is_found_through_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert Board.find() is None
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    found = Board.find()
+    assert found is not None
+    assert found.folder == tmp_path
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "gone"))
+    assert Board.find() is None
+
+
+def test_a_worker_without_a_status_has_done_nothing_yet(board: Board) -> None:
+    board.beat(1, None)
+    board.beat(2, 7.5)
+    board.post(2, Status(ready=True, seen=3, problems={"topic": {"1": "broken"}}))
+    assert board.statuses() == {1: Status(), 2: Status(ready=True, seen=3, problems={"topic": {"1": "broken"}})}
+    pulses = board.pulses()
+    assert (pulses[1].running, pulses[2].running) == (0.0, 7.5)
+    assert 0 <= monotonic() - pulses[1].beat < 60
+    board.leave(2)
+    assert set(board.statuses()) == {1}
+
+
+def test_the_last_worker_to_stop_accepting_knows_it(board: Board) -> None:
+    for pid in (1, 2, 3):
+        board.beat(pid, None)
+    assert not board.last_out(2)
+    board.leave(3)
+    assert board.last_out(1)
+
+
+def test_a_worker_that_is_gone_is_lost_and_counted_once(board: Board, child: int) -> None:
+    board.beat(GONE, None)
+    board.beat(child, None)
+    look(board, patience=60, now=monotonic())
+    assert set(board.pulses()) == {child}
+    assert list(board.count_lost()) == ["crashed"]
+    assert list(board.count_lost()) == []
+
+
+@pytest.mark.parametrize("pulse", [Pulse(-100, 0), Pulse(0, -100)], ids=["silent", "in one run"])
+def test_a_worker_that_hangs_is_killed_and_lost(
+    board: Board, child: int, pulse: Pulse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = monotonic()
+    hung = Pulse(now + pulse.beat, now + pulse.running if pulse.running else 0.0)
+    board.beat(child, None)
+    monkeypatch.setattr(board, "pulses", lambda: {child: hung})
+    look(board, patience=200, now=now)
+    assert alive(child)
+    look(board, patience=60, now=now)
+    until = monotonic() + 20
+    while alive(child):
+        assert monotonic() < until
+        sleep(0.01)
+    assert list(board.count_lost()) == ["hung"]
+
+
+def test_only_own_children_are_alive(child: int) -> None:
+    assert alive(child)
+    assert not alive(os.getpid())
+    assert not alive(GONE)

@@ -1,0 +1,183 @@
+"""A worker's models: loading beside what is there, switching, letting go, and who is answered by which version."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kit import edit
+
+from service.admin import scaled
+from service.board import Desired, Entry, Model
+from service.bundle import Bundle
+from service.config import Settings
+from service.gate import Gate
+from service.jobs import Turn
+from service.pool import Pool
+from service.repository import Repository, Split
+from service.tasks.text_classification import TextClassification
+
+Item = TextClassification.Input
+
+
+def entry(folder: Path, share: float = 1.0) -> Entry:
+    return Entry(reference=str(folder), folder=folder, version=Bundle(folder).version, share=share)
+
+
+class Told:
+    """Telemetry that remembers what is ready."""
+
+    def __init__(self) -> None:
+        self.well: dict[str, bool] = {}
+
+    def ready(self, name: str, bundle: Bundle, device: str, well: bool = True) -> None:
+        self.well[name] = well
+
+    def unready(self, name: str) -> None:
+        self.well[name] = False
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: lambda *_: None
+
+
+class Worker:
+    """A repository that follows wishes at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.pool = Pool(1, max_wait=60, take=1)
+        self.told = Told()
+        self.repository = Repository(Settings(), {"topic": Bundle(folder)}, Gate())
+        self.repository.start(cast(Any, self.told), self.pool)
+        self.revision = 0
+
+    def want(self, *versions: Entry, loaded: bool = True) -> None:
+        self.revision += 1
+        models = {"topic": Model(versions=versions, loaded=loaded)}
+        self.repository.follow(Desired(revision=self.revision, models=models), 1, lambda function: function())
+
+    def ask(self, text: str) -> str:
+        """The version that answered."""
+        item = Item(text=text)
+        runner = self.repository.runners["topic"]
+        if split := self.repository.splits.get("topic"):
+            runner = split.choose(item)
+        return asyncio.run(runner.submit(item, 20, Turn())).timing.version
+
+    @property
+    def in_memory(self) -> list[str]:
+        return sorted(owner.version for owner in cast(Any, self.pool)._owners)
+
+
+@pytest.fixture
+def folders(bundle_of: Callable[[str], Path], tmp_path: Path) -> list[Path]:
+    """Three versions of one bundle, of which the last fails its golden records."""
+    made = []
+    for i in range(3):
+        folder = tmp_path / f"v{i}"
+        shutil.copytree(bundle_of("klue/ynat"), folder)
+        edit(folder, provenance={"try": i})
+        made.append(folder)
+    golden = [record.model_dump() for record in Bundle(made[2]).manifest.golden]
+    golden[0]["answer"]["tokens"] += 1
+    edit(made[2], golden=golden)
+    return made
+
+
+@pytest.fixture
+def worker(folders: list[Path]) -> Iterator[Worker]:
+    made = Worker(folders[0])
+    yield made
+    made.pool.close()
+
+
+def test_versions_come_and_go_and_what_is_not_wanted_leaves_the_memory(worker: Worker, folders: list[Path]) -> None:
+    first, second, _ = (entry(folder) for folder in folders)
+    worker.want(first)
+    assert (worker.ask("서울"), worker.in_memory) == (first.version, [first.version])
+    worker.want(first, second.model_copy(update={"share": 0.0}))
+    assert worker.in_memory == sorted([first.version, second.version])
+    assert {worker.ask(str(n)) for n in range(20)} == {first.version}, "a share of 0 answers nothing"
+    worker.want(second)
+    assert (worker.ask("서울"), worker.in_memory) == (second.version, [second.version])
+    assert worker.repository.bundles["topic"].version == second.version
+    worker.want(second, loaded=False)
+    assert (worker.repository.runners, worker.in_memory, worker.told.well) == ({}, [], {"topic": False})
+    worker.want(first)
+    assert (worker.ask("서울"), worker.told.well) == (first.version, {"topic": True})
+
+
+def test_a_version_that_fails_its_golden_records_is_told_and_the_others_answer(
+    worker: Worker, folders: list[Path]
+) -> None:
+    first, _, broken = (entry(folder) for folder in folders)
+    worker.want(first)
+    worker.want(first, broken.model_copy(update={"share": 0.0}))
+    assert "golden record 0 differs" in worker.repository.problems["topic"][broken.version]
+    assert worker.repository.failures == {}, "nobody relies on it yet"
+    assert worker.repository.states("topic", worker.repository.models["topic"])[broken.version][0] == "UNAVAILABLE"
+    assert worker.ask("서울") == first.version
+    worker.want(broken)
+    assert "golden record 0 differs" in worker.repository.failures["topic"]
+    assert worker.repository.runners == {}
+    worker.want(first)
+    assert worker.repository.failures == worker.repository.problems == {}
+    assert worker.ask("서울") == first.version
+
+
+def test_a_version_is_let_go_only_when_it_has_answered(worker: Worker, folders: list[Path]) -> None:
+    first, second, _ = (entry(folder) for folder in folders)
+    worker.want(first)
+    runner = worker.repository.runners["topic"]
+
+    async def scenario() -> str:
+        waiting = asyncio.create_task(runner.submit(Item(text="서울"), 20, Turn()))
+        await asyncio.sleep(0)
+        assert not runner.idle
+        await asyncio.to_thread(worker.want, second)
+        return (await waiting).timing.version
+
+    assert asyncio.run(scenario()) == first.version
+    assert worker.in_memory == [second.version]
+
+
+def split(*shares: float) -> Split:
+    runners: list[Any] = [SimpleNamespace(version=str(i)) for i in range(len(shares))]
+    return Split("topic", list(zip(shares, runners, strict=True)))
+
+
+def chosen(chooser: Split, n: int = 2000, **fields: Any) -> list[str]:
+    return [chooser.choose(Item(text=f"text {i}", **fields)).version for i in range(n)]
+
+
+def test_shares_are_kept_over_many_items() -> None:
+    counts = Counter(chosen(split(0.7, 0.25, 0.05)))
+    assert [counts[version] / 2000 for version in "012"] == pytest.approx([0.7, 0.25, 0.05], abs=0.03)
+
+
+def test_the_item_decides_and_not_how_long_its_caller_waits() -> None:
+    chooser = split(0.5, 0.5)
+    assert chosen(chooser, 100) == chosen(split(0.5, 0.5), 100) == chosen(chooser, 100, timeout_ms=77)
+    assert chosen(chooser, 100) != chosen(Split("news", [(0.5, r) for r in chooser._runners]), 100)
+
+
+@given(st.floats(0.05, 0.9), st.floats(0.0, 1.0))
+def test_a_growing_share_only_takes(share: float, more: float) -> None:
+    larger = share + more * (1 - share)
+    before, after = chosen(split(1 - share, share), 50), chosen(split(1 - larger, larger), 50)
+    assert all(b == "1" for a, b in zip(before, after, strict=True) if a == "1")
+
+
+def test_what_a_new_version_leaves_is_divided_in_proportion() -> None:
+    def versions(*shares: float) -> list[Entry]:
+        return [Entry(reference="r", folder=Path("/b"), version=str(i), share=s) for i, s in enumerate(shares)]
+
+    assert [e.share for e in scaled(versions(0.75, 0.25), 0.4)] == pytest.approx([0.3, 0.1])
+    assert [e.share for e in scaled(versions(0.0, 0.0), 1.0)] == [0.5, 0.5]
