@@ -10,6 +10,7 @@ from benchmarks import accuracy, capacity, frontier, lengths, limit, load, offli
 from benchmarks.pages import command as report
 from benchmarks.peers import command as peers
 from benchmarks.proof import command as proof
+from benchmarks.soak import command as soak
 
 
 class Command(Protocol):
@@ -36,6 +37,7 @@ COMMANDS: dict[str, Command] = {
     "limit": limit,
     "peers": peers,
     "proof": proof,
+    "soak": soak,
     "frontier": frontier,
     "scaling": scaling,
     "report": report,

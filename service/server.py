@@ -35,6 +35,8 @@ class Server:
         self.board = board or Board.find()
         self.seen = 0
         """The revision of what is wanted that this worker has finished with."""
+        self._complete = settings.workers == 1
+        """Whether all workers have once been ready; one that is replaced later accepts nothing before it is loaded."""
         self.gate = Gate()
         self.repository = Repository(settings, bundles, self.gate)
         self.models, self.runners = self.repository.models, self.repository.runners
@@ -79,13 +81,18 @@ class Server:
         return Status(ready=bool(self.seen), seen=self.seen, problems=self.repository.problems)
 
     def ready(self) -> None:
-        """Returns if every bundle passed its golden records, and some still do; NotReady says what is amiss."""
+        """Returns if every bundle passed its golden records in all workers; NotReady says what is amiss."""
         if self.draining:
             raise NotReady("draining")
         if self.failures:
             raise NotReady("; ".join(f"{name}: {why}" for name, why in sorted(self.failures.items())))
         if loading := [name for name in self.bundles if name not in self.runners and not self._unloaded(name)]:
             raise NotReady("loading " + ", ".join(sorted(loading)))
+        if self.board and not self._complete:
+            loaded = sum(status.ready for status in self.board.statuses().values())
+            if loaded < self.settings.workers:
+                raise NotReady(f"{loaded} of {self.settings.workers} processes have loaded")
+            self._complete = True
         if self.runners and all(runner.health.reason for runner in self.runners.values()):
             raise NotReady("no model works: " + ", ".join(sorted(self.runners)))
 

@@ -48,7 +48,7 @@ def problem(args: argparse.Namespace) -> str | None:
     unknown = [name for name in _chosen(args) if name not in SCENARIOS]
     if unknown:
         return f"--only: no scenario {', '.join(unknown)}; there are {', '.join(SCENARIOS)}"
-    return "--seconds and --requests are more than 0" if args.seconds <= 0 or args.requests < start.PARTS else None
+    return "--seconds and --requests are more than 0" if args.seconds <= 0 or args.requests <= 0 else None
 
 
 def _chosen(args: argparse.Namespace) -> list[str]:

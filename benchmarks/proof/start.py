@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from benchmarks.client import Client
-from benchmarks.proof.setting import Figures, Setting, ours, with_client
-from benchmarks.servers import Running, serving_all
+from benchmarks.proof.setting import DIFFERENT, Figures, Setting, ours, with_client
+from benchmarks.servers import serving_all
+from benchmarks.soak import run, traffic
 from service.bundle import Bundle
 
 SHARING = 16
-CALLERS = 16
-PARTS = 5
 
 
 def start(setting: Setting) -> Figures:
@@ -43,25 +39,10 @@ def _trunk(bundle: Bundle) -> int:
 
 
 def soak(setting: Setting) -> Figures:
-    """So many mixed requests from a steady crowd; memory after each fifth."""
-    sent, requests = setting.requests(), setting.requests_of_soak
-
-    async def scenario(client: Client) -> Figures:
-        left, failed, rss = requests, 0, []
-
-        async def caller(running: Running) -> None:
-            nonlocal left, failed
-            while left > 0:
-                left -= 1
-                reply = await client.post(*sent[left % len(sent)])
-                failed += reply.status != 200
-                if left % (requests // PARTS) == 0:
-                    rss.append(running.rss_mb())
-                    setting.say(f"  {requests - left} requests: {rss[-1]:.0f} MB")
-
-        await asyncio.gather(*(caller(server) for _ in range(CALLERS)))
-        return {"soak_growth": rss[-1] / rss[0] - 1, "soak_errors": failed}
-
-    setting.say(f"{requests} requests over {len(setting.bundles)} bundles")
-    with serving_all(ours(), setting.folders()) as server:
-        return with_client(server.url, scenario)
+    """So many requests of `python -m benchmarks soak`."""
+    plan = run.Plan(None, setting.requests_of_soak, seed=setting.seed)
+    sent = traffic.shots(setting.calls(), DIFFERENT, setting.seed)
+    setting.say(f"{plan.requests} requests over {len(setting.bundles)} bundles")
+    with serving_all(ours(**run.PATIENT), setting.folders()) as server:
+        found = with_client(server.url, lambda client: run.soak(client, server, sent, plan, setting.say))
+    return {"soak_growth": found["growth"], "soak_errors": sum(found["errors"].values())}

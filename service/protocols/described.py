@@ -44,7 +44,7 @@ def answered(
     empty: bool = False,
 ) -> dict[str, Any]:
     """For OpenAPI: an operation that answers JSON, or nothing if `empty`, and refuses in one of the `statuses`."""
-    content = {} if empty else {"content": {"application/json": {"schema": {}}}}
+    content: dict[str, Any] = {} if empty else {"content": {"application/json": {"schema": {}}}}
     failed = {"application/json": {"schema": ERROR}}
     codes = statuses if request else {status: statuses[status] for status in ("404", "422", "503")}
     found: dict[str, Any] = {

@@ -79,8 +79,9 @@ def test_sigterm_under_load_answers_all_that_was_accepted_and_is_not_ready_first
     )
     assert outcomes.lost == []
     assert outcomes.statuses() <= {200, 503}
-    assert all(r.headers["connection"] == "close" and r.headers["retry-after"] for r in refused)
-    assert all(r.json()["error"]["code"] == "not_ready" for r in refused)
+    assert {r.json()["error"]["code"] for r in refused} <= {"not_ready"}
+    told = [(r.headers.get("connection"), r.headers.get("retry-after"), r.json()["error"]) for r in refused]
+    assert [t for t in told if t[:2] != ("close", "1")] == []
     assert unready + 0.3 < min([closed, *outcomes.refused]), "readiness fails while connections are still accepted"
     assert {status for at, status in ready if at < 0.9} == {200}
     assert server.exit_code() == 0

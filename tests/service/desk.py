@@ -9,6 +9,7 @@ from typing import Any, cast
 from bench import Bench
 from starlette.responses import Response
 
+from service.board import Board
 from service.config import Settings
 from service.endpoints import batch_endpoint, one_endpoint
 from service.errors import ServiceError
@@ -35,9 +36,9 @@ class Counts:
 class Desk:
     """A server whose one model is a tiny bundle, and its two endpoints."""
 
-    def __init__(self, bench: Bench, **settings: Any) -> None:
+    def __init__(self, bench: Bench, board: Board | None = None, **settings: Any) -> None:
         self.bench = bench
-        self.server = Server(Settings(**settings), {"news": cast(Any, None)})
+        self.server = Server(Settings(**settings), {"news": cast(Any, None)}, board)
         self.counts = Counts()
         self.server.telemetry = cast(Telemetry, self.counts)
         self.server.runners["news"] = bench.runner

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -11,6 +12,7 @@ from bench import TEXTS, Bench
 from desk import Desk, ask
 from starlette.responses import Response
 
+from service.board import Board, Status
 from service.endpoints import api
 from service.errors import NotReady
 from service.http import Handler
@@ -155,6 +157,22 @@ def test_a_server_is_ready_when_every_bundle_is_and_says_what_is_not(desk: Desk)
     server.gate.draining = True
     with pytest.raises(NotReady, match="draining"):
         server.ready()
+
+
+def test_a_server_of_several_processes_is_ready_when_all_have_loaded(
+    benches: Callable[..., Bench], tmp_path: Path
+) -> None:
+    board = Board(tmp_path)
+    server = Desk(benches(), board, workers=2).server
+    for pid in (1, 2):
+        board.beat(pid, None)
+    board.post(1, Status(ready=True))
+    with pytest.raises(NotReady, match=r"^1 of 2 processes have loaded$"):
+        server.ready()
+    board.post(2, Status(ready=True))
+    server.ready()
+    board.leave(2)
+    server.ready()  # the one that comes instead is not asked before it has loaded
 
 
 def test_a_bundle_that_is_not_loaded_answers_not_ready(desk: Desk) -> None:

@@ -15,8 +15,7 @@ from e2e_fuzz_sent import AT_ONCE, PATIENCE, REFUSED_BY_LOAD, Findings
 from e2e_fuzz_wire import HEAVY
 from hypothesis import strategies as st
 from schemathesis import Case, GenerationMode
-from schemathesis.core.failures import FailureGroup
-from schemathesis.core.failures import AcceptedNegativeData
+from schemathesis.core.failures import AcceptedNegativeData, FailureGroup
 from schemathesis.schemas import APIOperation
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
