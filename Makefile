@@ -4,6 +4,9 @@
 # make accuracy DATA=folder    score every demo model for which the folder holds its benchmark's data
 # make image-check  take the steps of the CPU image in a clean Debian root and ask the service there; needs root, debootstrap
 # make bench   measure every promise of speed and the peers, an hour and a half on a quiet machine; plots in build/bench
+# make fuzz    REQUESTS=20000 generated requests, most of them wrong, to a server over the demo models
+# make chaos   kill, fill, starve and leave servers, and jump their clock
+# make soak    a server over the demo models under a mixed load for MINUTES=30, or until REQUESTS are made
 # make audit   look for known vulnerabilities of every pinned package (asks pypi.org)
 # make sbom    what a server consists of, as CycloneDX, and whether we may use it: build/sbom.json
 PYTHON ?= python3
@@ -11,6 +14,7 @@ VENV ?= .venv
 PORT ?= 3000
 HOST ?= 127.0.0.1
 JOBS ?= 2
+MINUTES ?= 30
 BIN := $(VENV)/bin
 AUDIT := build/audit
 export BENTOML_DO_NOT_TRACK := True
@@ -21,7 +25,7 @@ comma := ,
 DEMO := $(shell sed -n 's/^  - //p' demo/demo.yaml)
 MODELS ?= $(subst $(empty) $(empty),$(comma),$(addsuffix :latest,$(DEMO)))
 
-.PHONY: serve test docs accuracy bench check bundles install format lock clean image-check audit sbom system
+.PHONY: serve test docs accuracy bench fuzz chaos soak check bundles install format lock clean image-check audit sbom system
 
 serve: bundles
 	NLU_MODELS=$${NLU_MODELS:-$(MODELS)} $(BIN)/bentoml serve service.app:NLU --host $(HOST) --port $(PORT) --timeout-keep-alive 75
@@ -45,6 +49,15 @@ bench: bundles
 	-$(BIN)/python -m benchmarks proof --int8 build/bench/int8/klue-ner --save build/bench/proof.json
 	$(BIN)/python -m benchmarks report build/bench/*.json --out build/bench/report.html
 
+fuzz: bundles
+	FUZZ_REQUESTS=$(or $(REQUESTS),20000) $(BIN)/python -m pytest -n0 -s tests/e2e/hurt/test_e2e_fuzz.py
+
+chaos: bundles system
+	$(BIN)/python -m pytest -n0 -s tests/e2e/hurt/test_e2e_c*.py tests/e2e/test_e2e_lifecycle*.py tests/e2e/test_e2e_overload.py tests/e2e/test_e2e_startup.py tests/exporters/test_export_full_disk.py tests/exporters/test_export_leftovers.py tests/service/test_data_only.py tests/service/test_clocks.py
+
+soak: bundles
+	$(BIN)/python -m benchmarks soak $(if $(REQUESTS),--requests $(REQUESTS),--minutes $(MINUTES)) --save build/soak.json
+
 image-check: bundles
 	$(BIN)/python -m deploy.docker.rehearse deploy/docker/Dockerfile.cpu --models $${BENTOML_HOME:-$$HOME/bentoml}/models --bundles klue-ner,klue-nli
 
@@ -58,7 +71,7 @@ bundles: install
 
 # A browser for the tests of the page, Prometheus for those of its rules. Without root or apt-get, whoever may must install them.
 system:
-	@{ command -v chromium && command -v promtool; } >/dev/null || { \
+	@{ command -v chromium && command -v promtool && command -v faketime; } >/dev/null || { \
 	  packages="$$(grep -v '^#' requirements/debian.txt | tr '\n' ' ')"; \
 	  if [ "$$(id -u)" = 0 ]; then sudo=; else sudo="sudo -n"; fi; \
 	  echo "installing $$packages"; \

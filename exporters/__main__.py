@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import sys
 from pathlib import Path
 from time import perf_counter
@@ -63,7 +64,7 @@ def main(argv: list[str] | None = None) -> int:
             say=say,
         )
     except (ExportError, BundleError, suites.UnknownSuite, suites.InvalidSuite, OSError) as error:
-        print(f"not exported: {error}", file=sys.stderr)
+        print(f"not exported: {_reason(error)}", file=sys.stderr)
         return 1
     p = done.parity
     print(
@@ -72,6 +73,11 @@ def main(argv: list[str] | None = None) -> int:
         f"{'losses accepted' if args.accept_loss else 'answers equal'}, scores within {p.score_delta:.1e}"
     )
     return 0
+
+
+def _reason(error: Exception) -> str:
+    """One line: a folder that could not be copied lists each of its files."""
+    return str(error.args[0][0][2] if isinstance(error, shutil.Error) else error)
 
 
 if __name__ == "__main__":

@@ -85,24 +85,34 @@ def _shot(kind: str, call: Call, plain: Call, rng: random.Random) -> Shot:
 
 
 async def fire(client: Client, shot: Shot) -> Reply:
-    """Make one request; ConnectionError if there is no answer where there should be one."""
+    """Make one request; OSError if there is no answer where there should be one."""
     if shot.manner == "post":
         return await client.post(shot.path, shot.body)
     reader, writer = await asyncio.open_connection(client.host, client.port)
     try:
-        length = b"" if shot.manner == "get" else b"content-length: %d\r\n" % len(shot.body)
-        method = "GET" if shot.manner == "get" else "POST"
-        head = f"{method} {shot.path} HTTP/1.1\r\nhost: {client.host}\r\nconnection: close\r\n".encode()
-        sent = shot.body[: len(shot.body) // 2] if shot.manner == "half" else shot.body
-        writer.write(head + b"content-type: application/json\r\n" + length + b"\r\n" + sent)
-        if shot.manner != "get":
-            await asyncio.sleep(STAY)
-            writer.transport.abort()
-            return NOBODY
-        return Reply(int((await reader.read())[9:12]))
-    except ValueError:
-        raise ConnectionError("the server closed the connection") from None
+        if shot.manner == "get":
+            writer.write(_head("GET", shot, client.host))
+            return await _page(reader)
+        part = len(shot.body) // (2 if shot.manner == "half" else 1)
+        writer.write(_head("POST", shot, client.host) + shot.body[:part])
+        await asyncio.sleep(STAY)
+        writer.transport.abort()
+        return NOBODY
     finally:
         writer.close()
         with suppress(ConnectionError):
             await writer.wait_closed()
+
+
+def _head(method: str, shot: Shot, host: str) -> bytes:
+    fields = f"host: {host}\r\ncontent-type: application/json\r\ncontent-length: {len(shot.body)}"
+    return f"{method} {shot.path} HTTP/1.1\r\n{fields}\r\n\r\n".encode()
+
+
+async def _page(reader: asyncio.StreamReader) -> Reply:
+    try:
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        length = head.partition(b"content-length:")[2].partition(b"\r\n")[0]
+        return Reply(int(head[9:12]), body=await reader.readexactly(int(length)))
+    except asyncio.IncompleteReadError:
+        raise ConnectionError("the server closed the connection") from None

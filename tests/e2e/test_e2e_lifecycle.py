@@ -173,6 +173,7 @@ def test_a_killed_worker_costs_what_it_was_doing_and_is_replaced(start_server: S
 
 def test_a_hung_worker_is_noticed_and_replaced(start_server: StartServer) -> None:
     server = start_server(ONE | {"NLU_HANG_MS": "1500"})
+    full_service(server, 1, 60)
     (victim,) = workers(server)
     victim.suspend()
     full_service(server, 2, 40)

@@ -71,7 +71,8 @@ async def _exchange(host: str | None, port: int | None, shot: Shot) -> tuple[int
     try:
         writer.write(shot.data)
         if not shot.whole:
-            writer.write_eof()
+            with suppress(OSError):  # refused and closed already
+                writer.write_eof()
         status = 100
         while status == 100:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")

@@ -202,6 +202,7 @@ def shots(draw: st.DrawFn, examples: Mapping[str, Mapping[str, Any]]) -> Shot:
     frame = frames().map(lambda both: (both[0], (OCTETS, b"inference-header-content-length: " + both[1])))
     kinds: list[st.SearchStrategy[Shot]] = [
         st.just(Shot("right", request(native, good), good=True)),
+        st.just(Shot("right by protocol", request(path, written(item)))),
         *[changed(item).map(lambda body: Shot("changed body", request(path, body)))] * 2,
         *[damaged(item).map(lambda body: Shot("damaged body", request(path, body)))] * 2,
         frame.map(lambda both: Shot("binary tensors", request(f"/v2/models/{name}/infer".encode(), *both))),
