@@ -109,6 +109,7 @@ def test_no_key_is_in_any_log_or_metric(guarded: Guarded) -> None:
     for headers in ({"authorization": f"Bearer {wrong}"}, {"x-api-key": wrong}, {"cookie": f"clueserve_key={wrong}"}):
         guarded.ask("POST", "/klue-ner", json={"text": TEXT}, headers=headers)
     guarded.ask("POST", "/v1/session", data={"key": wrong})
+    guarded.ask("POST", "/klue-ner", "all", json={"text": TEXT})
     told = guarded.log + guarded.ask("GET", "/metrics", "scraper").text
     assert "canary" not in told
     for text in guarded.keeper.texts.values():
