@@ -1,4 +1,4 @@
-"""Around the whole of HTTP: gives a request its id and, once it is answered, counts, traces and logs it."""
+"""Around the whole of HTTP: gives a request its id, counts it, and once it is answered traces and logs it."""
 
 from __future__ import annotations
 
@@ -43,21 +43,30 @@ class Observer:
                 parent = value
         exchange = Exchange(scope["method"], self._route(scope["path"]), wished)
 
+        telemetry = self.server.telemetry
+        telemetry.in_flight.inc()
+        begun = False
+
+        def count() -> None:
+            nonlocal begun
+            begun = True
+            telemetry.in_flight.dec()
+            telemetry.responded(exchange.route, exchange.status, monotonic() - exchange.start)
+
         async def watched(message: Message) -> None:
             if message["type"] == "http.response.start":
                 exchange.status = message["status"]
                 message["headers"] = [*message.get("headers", ()), (b"x-request-id", exchange.id)]
+                count()  # before its caller can know, so that whoever has an answer finds it counted
             await send(message)
 
-        telemetry = self.server.telemetry
-        telemetry.in_flight.inc()
         token = CURRENT.set(exchange)
         try:
             await self.app(scope, receive, watched)
         finally:
             CURRENT.reset(token)
-            telemetry.in_flight.dec()
-            telemetry.responded(exchange.route, exchange.status, monotonic() - exchange.start)
+            if not begun:
+                count()
             if exchange.route not in self.quiet:
                 tracer = self.server.tracer
                 trace_id = tracer.finish(exchange, parent) if tracer else None

@@ -78,7 +78,10 @@ class Watched:
             await asyncio.Event().wait()
             raise AssertionError
 
+        before = len(self.counts.responses)
+
         async def send(message: Any) -> None:
+            assert len(self.counts.responses) == before + 1, "whoever has an answer finds it counted"
             sent.append(message)
 
         encoded = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
