@@ -20,17 +20,19 @@ def lines() -> Iterator[io.StringIO]:
     """What the root's handler has written; loggers and warnings are as before afterwards."""
     out = io.StringIO()
     handler = logging.StreamHandler(out)
-    named = [logging.root, logs.log]
-    before = [(logger.level, logger.handlers[:], logger.propagate) for logger in named]
+    named = [logging.root, logs.log, *map(logging.getLogger, ("uvicorn", "uvicorn.error", "x"))]
+    before = [(logger.level, logger.handlers[:], logger.propagate, logger.disabled) for logger in named]
+    for logger in named:
+        # Whatever else ran in this process may have set up uvicorn's loggers its own way.
+        logger.handlers, logger.propagate, logger.disabled = [], True, False
+        logger.setLevel(logging.INFO)
     logging.root.handlers = [handler]
     logs.log.handlers, logs.log.propagate = [handler], False
-    for logger in named:
-        logger.setLevel(logging.INFO)
     yield out
     logging.captureWarnings(False)
-    for logger, (level, handlers, propagate) in zip(named, before, strict=True):
+    for logger, (level, handlers, propagate, disabled) in zip(named, before, strict=True):
         logger.setLevel(level)
-        logger.handlers, logger.propagate = handlers, propagate
+        logger.handlers, logger.propagate, logger.disabled = handlers, propagate, disabled
 
 
 def objects(out: io.StringIO) -> list[dict[str, Any]]:
