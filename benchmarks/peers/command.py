@@ -14,10 +14,10 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 from benchmarks import limit, results, workload
+from benchmarks.clock import Clock
 from benchmarks.peers import recipe
 from benchmarks.peers.contest import Contest
 from benchmarks.peers.install import SetupError
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     usable = sorted(os.sched_getaffinity(0))
     cpus = usable[:CORES]
     work = args.work.resolve()
-    say = _Clock()
+    say = Clock()
     try:
         say(f"the checkpoint: {args.model}")
         checkpoint = models.checkpoint(args.model, work / "models")
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     return 0 if any("cpu_ms" in row for row in rows) else 1
 
 
-def _floors(own: Mapping[str, Path], texts: Sequence[str], say: _Clock) -> dict[str, Any]:
+def _floors(own: Mapping[str, Path], texts: Sequence[str], say: Clock) -> dict[str, Any]:
     """What tokenising and running these texts costs without a server, by bundle."""
     items: list[dict[str, Any]] = [{"text": text} for text in texts[:FLOOR_TEXTS]]
     floors = {}
@@ -113,13 +113,3 @@ def _floors(own: Mapping[str, Path], texts: Sequence[str], say: _Clock) -> dict[
         say(f"the floor of {name}")
         floors[name] = limit.measure(Bundle(folder), items, [1])
     return floors
-
-
-class _Clock:
-    """Says on stderr what begins, and when."""
-
-    def __init__(self) -> None:
-        self._begun = monotonic()
-
-    def __call__(self, text: str) -> None:
-        print(f"{monotonic() - self._begun:5.0f} s  {text}", file=sys.stderr, flush=True)

@@ -9,9 +9,9 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from time import monotonic
 
 from benchmarks import results, workload
+from benchmarks.clock import Clock
 from benchmarks.proof import claims, crowds, speed, start
 from benchmarks.proof.setting import LONG, SHORT, Figures, Setting
 from service.config import Settings, find_bundles
@@ -57,11 +57,7 @@ def _chosen(args: argparse.Namespace) -> list[str]:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print the verdicts, save; 1 if a promise is not kept."""
-    began = monotonic()
-
-    def say(text: str) -> None:
-        print(f"{monotonic() - began:5.0f} s  {text}", file=sys.stderr, flush=True)
-
+    say = Clock()
     try:
         bundles = find_bundles(Settings())
         int8 = next(iter(find_bundles(Settings(models=args.int8)).values())) if args.int8 else None

@@ -9,9 +9,9 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from time import monotonic
 
 from benchmarks import results, workload
+from benchmarks.clock import Clock
 from benchmarks.limit import target
 from benchmarks.proof.setting import ours, with_client
 from benchmarks.servers import serving_all
@@ -48,11 +48,7 @@ def problem(args: argparse.Namespace) -> str | None:
 
 def run(args: argparse.Namespace) -> int:
     """Soak, print samples and verdicts, save; 1 if the server grew, leaked or failed."""
-    began = monotonic()
-
-    def say(text: str) -> None:
-        print(f"{monotonic() - began:5.0f} s  {text}", file=sys.stderr, flush=True)
-
+    say = Clock()
     try:
         bundles = find_bundles(Settings())
     except BundleError as error:
