@@ -18,6 +18,7 @@ from typing import Any
 from service.board import Desired, Entry, Model
 from service.bundle import Bundle
 from service.config import Settings
+from service.errors import BundleError
 from service.gate import Gate
 from service.health import Health
 from service.loading import open_bundle, prove
@@ -188,7 +189,7 @@ def _largest_first(missing: Iterable[tuple[str, Entry]]) -> list[tuple[str, Entr
     def size(one: tuple[str, Entry]) -> int:
         try:
             return -Bundle(one[1].folder).size
-        except Exception:  # why it cannot be read is told where it is loaded
+        except (BundleError, OSError):  # why it cannot be read is told where it is loaded
             return 0
 
     return sorted(missing, key=size)
