@@ -124,8 +124,8 @@ class Edge:
         styles: Mapping[str, Style],
         max_body: int,
         refused: Callable[[str], None],
-        read_timeout: float = 30.0,
-        gate: Gate | None = None,
+        read_timeout: float,
+        gate: Gate,
     ) -> None:
         self.app = app
         self.routes = routes
@@ -134,7 +134,7 @@ class Edge:
         self.max_body = max_body
         self.refused = refused
         self.read_timeout = read_timeout
-        self.gate = Gate() if gate is None else gate
+        self.gate = gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -11,6 +11,7 @@ import pytest
 from starlette.responses import Response
 
 from service.errors import InvalidItem, ServiceError
+from service.gate import Gate
 from service.http import Asked, Edge, Endpoint, Handler, json_response
 
 POSTED, READ, BEHIND = ("/news", "/news/batch"), ("/", "/old/page"), ("/livez",)
@@ -64,7 +65,8 @@ class Wire:
             | {path: {"GET": read} for path in READ}
             | {"/both": {"GET": read, "POST": posted}}
         )
-        edge = Edge(app or self.behind, routes, BEHIND, {"old": plain}, MAX, self.refusals.append)  # type: ignore[arg-type]
+        front: Any = app or self.behind
+        edge = Edge(front, routes, BEHIND, {"old": plain}, MAX, self.refusals.append, 20.0, Gate())
         async with asyncio.timeout(20):
             await edge(self.scope, self.receive, self.send)  # type: ignore[arg-type]
 

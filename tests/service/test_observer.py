@@ -10,6 +10,7 @@ import pytest
 
 from service.errors import Overloaded
 from service.exchange import CURRENT, Exchange, failed
+from service.gate import Gate
 from service.http import Asked, Edge, Endpoint, json_response
 from service.observer import OTHER, Observer
 from service.types import Timing
@@ -62,7 +63,7 @@ class Watched:
         async def behind(scope: Any, receive: Any, send: Any) -> None:
             await json_response({})(scope, receive, send)
 
-        edge = Edge(behind, routes, BEHIND, {}, 100, lambda _: None)
+        edge = Edge(behind, routes, BEHIND, {}, 100, lambda _: None, 20.0, Gate())
         self.observer = Observer(edge, cast(Any, server), routes, BEHIND)
 
     def ask(self, path: str, method: str = "POST", **headers: str) -> tuple[int, dict[str, str]]:

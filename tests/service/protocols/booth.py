@@ -78,7 +78,7 @@ class Booth:
         self.routes = routes
         styles = hf.STYLES | oip.STYLES | tei.STYLES
         most = self.server.settings.max_body_bytes
-        self.edge = Edge(cast(Any, None), routes, (), styles, most, self.server.refused)
+        self.edge = Edge(cast(Any, None), routes, (), styles, most, self.server.refused, 20.0, self.server.gate)
 
     def _watched(self, predict: Callable[..., Any]) -> Callable[..., Any]:
         def run(items: Sequence[Any], *rest: Any) -> Any:
