@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks.proof.setting import DIFFERENT, Figures, Setting, ours, with_client
+from benchmarks.proof.setting import Figures, Setting, ours, with_client
 from benchmarks.servers import serving_all
-from benchmarks.soak import run, traffic
+from benchmarks.soak import run
 from service.bundle import Bundle
 
 SHARING = 16
@@ -41,8 +41,7 @@ def _trunk(bundle: Bundle) -> int:
 def soak(setting: Setting) -> Figures:
     """So many requests of `python -m benchmarks soak`."""
     plan = run.Plan(None, setting.requests_of_soak, seed=setting.seed)
-    sent = traffic.shots(setting.calls(), DIFFERENT, setting.seed)
     setting.say(f"{plan.requests} requests over {len(setting.bundles)} bundles")
     with serving_all(ours(**run.PATIENT), setting.folders()) as server:
-        found = with_client(server.url, lambda client: run.soak(client, server, sent, plan, setting.say))
+        found = with_client(server.url, lambda client: run.soak(client, server, setting.calls(), plan, setting.say))
     return {"soak_growth": found["growth"], "soak_errors": sum(found["errors"].values())}

@@ -1,7 +1,8 @@
 """`python -m benchmarks soak`: a server over every stored bundle under a mixed load for as long as you like.
 
 It is found out how much the machine can do, and 60 % of that is sent: right and wrong requests of every protocol,
-batches, pages, clients who leave. What the server holds is written down every ten seconds.
+batches, pages, clients who leave, so many to each model that all take the same share of the time. What the server holds
+is written down every ten seconds.
 """
 
 from __future__ import annotations
@@ -15,15 +16,13 @@ from benchmarks.clock import Clock
 from benchmarks.limit import target
 from benchmarks.proof.setting import ours, with_client
 from benchmarks.servers import serving_all
-from benchmarks.soak.run import PATIENT, Plan, soak
-from benchmarks.soak.traffic import shots
+from benchmarks.soak.run import DIFFERENT, PATIENT, Plan, soak
 from benchmarks.soak.watch import Sample, table
 from benchmarks.trace import calls
 from service.config import Settings, find_bundles
 from service.errors import BundleError
 
 HELP = "load a server for long and say whether it grows, leaks or fails"
-DIFFERENT = 5000
 PACKAGES = ("bentoml", "onnxruntime", "tokenizers", "uvloop")
 
 
@@ -57,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     workload.raise_file_limit()
     seconds = None if args.requests else args.minutes * 60
     plan = Plan(seconds, args.requests, args.utilisation, args.warm_up, args.every, args.seed)
-    made = shots(calls([target(b) for b in bundles.values()], "mixed", DIFFERENT, args.seed), DIFFERENT, args.seed)
+    made = calls([target(b) for b in bundles.values()], "mixed", DIFFERENT, args.seed)
     folders = {name: bundle.folder for name, bundle in bundles.items()}
     with serving_all(ours(workers=args.workers, **PATIENT), folders) as server:
         found = with_client(server.url, lambda client: soak(client, server, made, plan, say))

@@ -9,14 +9,19 @@ from dataclasses import asdict, dataclass
 from time import monotonic
 from typing import Any
 
+from pydantic_core import to_json
+
 from benchmarks.client import Client, Reply
 from benchmarks.playback import play, saturate
 from benchmarks.processes import Processes
-from benchmarks.soak.traffic import NOBODY, Shot, fire
+from benchmarks.soak.traffic import NOBODY, Shot, fire, shots
 from benchmarks.soak.watch import Sample, after_a_fifth, growth, sample, watch
-from benchmarks.trace import arrivals
+from benchmarks.trace import Call, arrivals
 
 CALLERS = 16
+DIFFERENT = 5000
+TRIES = 5
+"""Requests that say what one to a model costs."""
 PATIENCE = 120.0
 SETTLE = 3.0
 """Seconds after the last answer until what is left is counted."""
@@ -65,13 +70,14 @@ class Ledger:
 
 
 async def soak(
-    client: Client, server: Processes, shots: Sequence[Shot], plan: Plan, say: Callable[[str], None]
+    client: Client, server: Processes, calls: Sequence[Call], plan: Plan, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Samples, counts and verdicts of one run. `server` are the processes that are watched."""
     ledger, samples = Ledger(), list[Sample]()
+    sent = shots(calls, await costs(client, calls), DIFFERENT, plan.seed)
 
     async def ask(number: int) -> Reply:
-        return await ledger.ask(client, shots[number % len(shots)])
+        return await ledger.ask(client, sent[number % len(sent)])
 
     start = monotonic()
     await saturate(ask, CALLERS, plan.warm_up, PATIENCE)
@@ -108,6 +114,19 @@ async def soak(
         "at_rest": {"before": asdict(before), "after": asdict(after)},
         "verdicts": verdicts(samples, before, after, (ledger.errors + warm.errors).total()),
     }
+
+
+async def costs(client: Client, calls: Sequence[Call]) -> dict[str, float]:
+    """Seconds that a request to each model takes when nobody else asks, by its name; OSError if one is not answered."""
+    found = {}
+    for name in dict.fromkeys(call.model for call in calls):
+        start = monotonic()
+        for call in [call for call in calls if call.model == name][:TRIES]:
+            reply = await client.post(f"/{name}", to_json(call.item))
+            if reply.status != 200:
+                raise OSError(f"{name} answers {reply.status}")
+        found[name] = monotonic() - start
+    return found
 
 
 async def _at_rest(client: Client, server: Processes) -> Sample:

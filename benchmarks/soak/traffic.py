@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
@@ -57,12 +57,17 @@ class Shot:
     manner: Manner = "post"
 
 
-def shots(calls: Sequence[Call], count: int, seed: int) -> list[Shot]:
-    """`count` requests of all `KINDS` about the models of `calls`."""
+def shots(calls: Sequence[Call], costs: Mapping[str, float], count: int, seed: int) -> list[Shot]:
+    """`count` requests of all `KINDS` about the models of `calls`.
+
+    `costs` are seconds a request by model. Each model gets the same share of the time, or a few that read documents
+    would leave none for the others.
+    """
     rng = random.Random(seed)
+    about = rng.choices(calls, [1 / costs[call.model] for call in calls], k=count)
     texts = [call for call in calls if text_fields(call.item) == ["text"]] or calls
     kinds = rng.choices(list(KINDS), list(KINDS.values()), k=count)
-    return [_shot(kind, calls[i % len(calls)], rng.choice(texts), rng) for i, kind in enumerate(kinds)]
+    return [_shot(kind, call, rng.choice(texts), rng) for kind, call in zip(kinds, about, strict=True)]
 
 
 def _shot(kind: str, call: Call, plain: Call, rng: random.Random) -> Shot:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import onnx
+import onnx.parser
 import onnxruntime
 import pytest
 
@@ -54,6 +58,32 @@ def test_a_session_never_runs_on_another_device_than_it_was_asked_to(bundle_of: 
 def test_a_graph_that_a_device_cannot_run_is_refused_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"'cuda': ONNX Runtime cannot run .*none\.onnx there: "):
         open_session(tmp_path / "none.onnx", "cuda", 1)
+
+
+def test_sessions_compute_in_the_same_memory(tmp_path: Path) -> None:
+    """Each with an arena of its own would keep what its largest run needed: a step of 32 MB here, ten times."""
+    code = """if True:
+        import sys
+        from pathlib import Path
+        import numpy as np, psutil
+        from service.device import open_session
+        rss = lambda: psutil.Process().memory_info().rss / 2**20
+        rows = {"x": np.ones((2**23,), dtype=np.float32)}
+        opened = [open_session(Path(sys.argv[1]), "cpu", 1) for _ in range(10)]
+        held = []
+        for session in opened:
+            session.run(None, rows)
+            held.append(rss())
+        print(held[0], held[-1])
+    """
+    graph = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        sums (float[n] x) => (float y) { a = Mul(x, x) b = Exp(a) y = ReduceMax<keepdims=0>(b) }""")
+    onnx.save(graph, tmp_path / "model.onnx")
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "model.onnx")], capture_output=True, text=True, check=True
+    )
+    first, last = map(float, ran.stdout.split())
+    assert last - first < 2 * 32
 
 
 def test_two_wheels_of_the_runtime_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
