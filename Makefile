@@ -3,7 +3,7 @@
 # make docs    build the documentation as a site in build/site
 # make accuracy DATA=folder    score every demo model for which the folder holds its benchmark's data
 # make image-check  take the steps of the CPU image in a clean Debian root and ask the service there; needs root, debootstrap
-# make bench   measure every promise of speed and the peers, an hour and a half on a quiet machine; plots in build/bench
+# make bench   measure every promise of speed and the peers, and soak, an hour and a half on a quiet machine; plots in build/bench
 # make fuzz    REQUESTS=20000 generated requests, most of them wrong, to a server over the demo models
 # make chaos   kill, fill, starve and leave servers, and jump their clock
 # make soak    a server over the demo models under a mixed load for MINUTES=30, or until REQUESTS are made
@@ -47,6 +47,7 @@ bench: bundles
 	-$(BIN)/python -m benchmarks peers --model small --seconds 4 --work build/bench/peers --save build/bench/peers-small.json
 	-$(BIN)/python -m benchmarks peers --model trunk --seconds 4 --work build/bench/peers --save build/bench/peers-trunk.json
 	-$(BIN)/python -m benchmarks proof --int8 build/bench/int8/klue-ner --save build/bench/proof.json
+	-$(BIN)/python -m benchmarks soak --minutes $(MINUTES) --save build/bench/soak.json
 	$(BIN)/python -m benchmarks report build/bench/*.json --out build/bench/report.html
 
 fuzz: bundles

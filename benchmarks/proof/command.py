@@ -30,14 +30,12 @@ SCENARIOS: dict[str, Scenario] = {
     "documents": crowds.documents,
     "start": start.start,
     "memory": start.memory,
-    "soak": start.soak,
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", metavar="A,B", help=f"scenarios of {', '.join(SCENARIOS)}; default: all")
     parser.add_argument("--seconds", type=float, default=15.0, metavar="S", help="of a run; default: 15")
-    parser.add_argument("--requests", type=int, default=50_000, metavar="N", help="of the soak; default: 50000")
     parser.add_argument("--int8", metavar="BUNDLE", help="a bundle in int8, whose floor is measured too")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write everything that was measured as JSON")
@@ -48,7 +46,7 @@ def problem(args: argparse.Namespace) -> str | None:
     unknown = [name for name in _chosen(args) if name not in SCENARIOS]
     if unknown:
         return f"--only: no scenario {', '.join(unknown)}; there are {', '.join(SCENARIOS)}"
-    return "--seconds and --requests are more than 0" if args.seconds <= 0 or args.requests <= 0 else None
+    return "--seconds is more than 0" if args.seconds <= 0 else None
 
 
 def _chosen(args: argparse.Namespace) -> list[str]:
@@ -68,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"not measured: {', '.join(missing)} are not among the stored bundles", file=sys.stderr)
         return 1
     workload.raise_file_limit()
-    setting = Setting(bundles, int8, args.requests, args.seconds, args.seed, say, [])
+    setting = Setting(bundles, int8, args.seconds, args.seed, say, [])
     figures: Figures = {}
     for name in _chosen(args):
         figures |= SCENARIOS[name](setting)

@@ -36,7 +36,6 @@ class Setting:
 
     bundles: Mapping[str, Bundle]
     int8: Bundle | None
-    requests_of_soak: int
     seconds: float
     seed: int
     say: Callable[[str], None]

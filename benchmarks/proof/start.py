@@ -1,10 +1,9 @@
-"""How soon a server is ready, what its bundles weigh, and whether it grows."""
+"""How soon a server is ready, and what its bundles weigh."""
 
 from __future__ import annotations
 
-from benchmarks.proof.setting import Figures, Setting, ours, with_client
+from benchmarks.proof.setting import Figures, Setting, ours
 from benchmarks.servers import serving_all
-from benchmarks.soak import run
 from service.bundle import Bundle
 
 SHARING = 16
@@ -36,12 +35,3 @@ def memory(setting: Setting) -> Figures:
 def _trunk(bundle: Bundle) -> int:
     """Bytes of the encoder's weights."""
     return (bundle.folder / f"{bundle.graph.encoder}.data").stat().st_size
-
-
-def soak(setting: Setting) -> Figures:
-    """So many requests of `python -m benchmarks soak`."""
-    plan = run.Plan(None, setting.requests_of_soak, seed=setting.seed)
-    setting.say(f"{plan.requests} requests over {len(setting.bundles)} bundles")
-    with serving_all(ours(**run.PATIENT), setting.folders()) as server:
-        found = with_client(server.url, lambda client: run.soak(client, server, setting.calls(), plan, setting.say))
-    return {"soak_growth": found["growth"], "soak_errors": sum(found["errors"].values())}
