@@ -6,8 +6,12 @@ A full client costs about as much CPU a request as a small model does, on the ve
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 from typing import NamedTuple, cast
 from urllib.parse import urlsplit
+
+SHORTEST_KEEP_ALIVE = 1.0
+"""Seconds for which every server keeps an idle connection: gunicorn, the least patient, has two."""
 
 
 class Reply(NamedTuple):
@@ -26,11 +30,16 @@ class Connection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.answer: asyncio.Future[Reply] | None = None
-        self.used = False
-        """Whether it has carried an answer: a server may close such a connection whenever it likes."""
+        self.answered: float | None = None
+        """When its last answer came, on the monotonic clock."""
         self.silent = True
         """Whether nothing has come back for the present request."""
         self._reset()
+
+    @property
+    def old(self) -> bool:
+        """Whether it has been idle for so long that its server may have closed it for that."""
+        return self.answered is not None and monotonic() - self.answered > SHORTEST_KEEP_ALIVE
 
     def _reset(self) -> None:
         self._head = b""
@@ -71,7 +80,7 @@ class Connection(asyncio.Protocol):
             self._finish(self.answer)
 
     def _finish(self, answer: asyncio.Future[Reply]) -> None:
-        self.used = True
+        self.answered = monotonic()
         if b"close" in (self._field(b"connection") or b""):
             self.transport.close()
         rows = self._field(b"x-batch-rows")
@@ -125,11 +134,12 @@ class Client:
             # The latest used: the server has had the least time to close it.
             connection = self._idle.pop()
             if not connection.transport.is_closing():
+                old = connection.old
                 try:
                     return await self._exchange(connection, request)
                 except ConnectionError:
-                    if not (connection.used and connection.silent):
-                        raise
+                    if not (old and connection.silent):
+                        raise  # a server that dies with a request has lost it
                     # The server closed an idle connection while the request was on its way: that is not its answer.
                     break
         loop = asyncio.get_running_loop()

@@ -45,23 +45,36 @@ class Processes:
         return total / 2**20
 
 
+NAMES = ("python", "bentoml", "clueserve")
+"""What processes of a server are called. What listens in the place of one elsewhere, such as kubectl, has another."""
+EVERYWHERE = {"0.0.0.0", "::"}
+
+
 def behind(host: str, port: int) -> Processes | None:
-    """The processes that listen there, with their children; None if they run on another machine or as another user."""
+    """The processes of a server that listen there, with their children.
+
+    None if they run on another machine, in a container or as another user.
+    """
     own = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
     try:
         known = {str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
     except OSError:
         return None
-    listening = [process.pid for process in psutil.process_iter() if _listens(process, port)] if known & own else []
+    listening = (
+        [process.pid for process in psutil.process_iter() if _listens(process, known, port)] if known & own else []
+    )
     return Processes(listening) if listening else None
 
 
-def _listens(process: psutil.Process, port: int) -> bool:
+def _listens(process: psutil.Process, addresses: set[str], port: int) -> bool:
     """Asked of each process: workers share one socket, which the list of all sockets gives to one of them."""
     if process.pid == os.getpid():
         return False
     try:
+        if not process.name().startswith(NAMES):
+            return False
         sockets = process.net_connections("tcp")
     except psutil.Error:
         return False
-    return any(s.status == psutil.CONN_LISTEN and s.laddr and s.laddr[1] == port for s in sockets)
+    places = {(address, port) for address in addresses | EVERYWHERE}
+    return any(s.status == psutil.CONN_LISTEN and s.laddr and tuple(s.laddr) in places for s in sockets)

@@ -84,7 +84,7 @@ class Scenario:
 
     async def peak(self, seconds: float) -> float:
         outcomes = await saturate(self.ask, CROWD, seconds, 10.0)
-        return sum(o.kind == "200" for o in outcomes) / seconds
+        return sum(o.kind == "200" and o.due + o.latency < seconds for o in outcomes) / seconds
 
     async def alone(self, requests: int = 10) -> list[Outcome]:
         """One caller who waits for each answer, and long."""
@@ -131,8 +131,10 @@ class Scenario:
         return found
 
 
-def _median_ms(outcomes: Sequence[Outcome]) -> float:
-    return median(o.latency for o in outcomes) * 1000
+def _median_ms(outcomes: Sequence[Outcome]) -> float | None:
+    """Of answers; a refusal is no quick one."""
+    answered = [o.latency for o in outcomes if o.kind == "200"]
+    return median(answered) * 1000 if answered else None
 
 
 def _say(text: str) -> None:

@@ -32,7 +32,7 @@ def _rows(setup: Mapping[str, Any]) -> list[tuple[str, Cell | None]]:
     rates, slo, crowd = setup["rates_per_s"], setup["slo_s"], setup["concurrency"]
     return [
         (f"Peak of {crowd} callers in closed loop, /s", lambda f: f"{f['peak_per_s']:.0f}"),
-        ("A caller alone: median, ms", lambda f: f"{f['alone_ms']:.1f}"),
+        ("A caller alone: median, ms", lambda f: _or_never(f["alone_ms"], 1)),
         (f"Light, {rates['light']:.0f}/s", None),
         *_steady("light"),
         (f"Heavy, {rates['heavy']:.0f}/s", None),

@@ -54,16 +54,16 @@ class Offer:
 
 
 class Meter:
-    """What the server and this process use, from the end of the warm-up on."""
+    """What the server and this process use from the end of the warm-up until the last request was due."""
 
     def __init__(self, offer: Offer, server: Processes | None) -> None:
         self._server = server
         if server is not None:
             server.tree()
-        loop = asyncio.get_running_loop()
+        loop, lead = asyncio.get_running_loop(), 0.0 if offer.callers else LEAD
         self._timers = [
-            loop.call_later(LEAD + offer.warm_up, self._begin),
-            loop.call_later(LEAD + offer.warm_up + offer.seconds, self._sent),
+            loop.call_later(lead + offer.warm_up, self._begin),
+            loop.call_later(lead + offer.warm_up + offer.seconds, self._sent),
         ]
         self._begin()
         self._share: float | None = None
@@ -74,6 +74,7 @@ class Meter:
 
     def _sent(self) -> None:
         self._share = (process_time() - self._own) / (monotonic() - self._at)
+        self._used = self._server.cpu() - self._cpu if self._server is not None else 0.0
 
     def generator_share(self) -> float:
         """Of one core, while requests were sent."""
@@ -84,11 +85,15 @@ class Meter:
         return self._share or 0.0
 
     def server(self, answered: int) -> dict[str, float] | None:
-        """CPU an answer, with that of refusals and of what nobody waited for; None if its processes cannot be seen."""
+        """CPU an answer, with that of refusals and of what nobody waited for; None if its processes cannot be seen.
+
+        `answered`: how many came in the same time. What was under way when it began has been paid in part before, and
+        what was under way when it ended is still to be paid: in a closed loop both are as many as there are callers.
+        """
         if self._server is None:
             return None
         processes = len(self._server.tree())
-        cpu = self._server.cpu() - self._cpu
+        cpu = self._used
         rss = self._server.rss_mb()
         return {
             "cpu_ms_per_answer": round(cpu * 1000 / max(1, answered), 3),
@@ -125,7 +130,8 @@ async def measure(
                 progress.cancel()
         counted = [o for o in outcomes if o.due >= offer.warm_up]
         share = meter.generator_share()
-        return describe(name, offer, counted, share, meter.server(sum(o.kind == "200" for o in counted)))
+        meanwhile = sum(o.kind == "200" and offer.warm_up <= o.due + o.latency < total for o in outcomes)
+        return describe(name, offer, counted, share, meter.server(meanwhile))
 
 
 def describe(

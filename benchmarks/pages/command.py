@@ -10,7 +10,19 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.pages import anything, batches, costs, frontier, head, latency, peers, promises, searches, timeline
+from benchmarks.pages import (
+    anything,
+    batches,
+    costs,
+    frontier,
+    head,
+    latency,
+    peers,
+    promises,
+    searches,
+    soak,
+    timeline,
+)
 from benchmarks.pages.files import Result, read
 from benchmarks.pages.markup import page, tag
 
@@ -25,6 +37,7 @@ SECTIONS = (
     costs.limit,
     costs.offline,
     frontier.section,
+    soak.section,
 )
 
 

@@ -20,6 +20,12 @@ def section(found: Sequence[Result]) -> Section | None:
 _READ = "Each promise with its bound and what was measured; a goal is further than what is promised."
 
 
+def verdict(kept: bool) -> Element:
+    """A cell of a table."""
+    class_, said = ("passed", "✓ kept") if kept else ("missed", "✕ missed")
+    return tag("b", said, class_=f"verdict {class_}")
+
+
 def _verdict(proof: Proof) -> str:
     return f"{sum(claim.kept for claim in proof.claims)} of {len(proof.claims)} promises are kept"
 
@@ -27,7 +33,6 @@ def _verdict(proof: Proof) -> str:
 def _table(label: str, proof: Proof) -> Element:
     rows: list[list[Content]] = []
     for claim in proof.claims:
-        said = ("passed", "✓ kept") if claim.kept else ("missed", "✕ missed")
-        rows.append([claim.text, tag("b", said[1], class_=f"verdict {said[0]}"), number(claim.value), claim.bound])
+        rows.append([claim.text, verdict(claim.kept), number(claim.value), claim.bound])
     missed = [i for i, claim in enumerate(proof.claims) if not claim.kept]
     return table(f"Promises ({label})", ["promise", "verdict", "measured", "bound"], rows, left=2, strong=missed)

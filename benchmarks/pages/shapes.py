@@ -119,6 +119,36 @@ class Proof(Shape):
     runs: list[Run]
 
 
+class Sample(Shape):
+    """`benchmarks.soak.watch.Sample`, as far as it is shown."""
+
+    seconds: float
+    requests: int
+    rss_mb: float
+    files: int
+    threads: int
+    processes: int
+
+
+class Verdict(Shape):
+    """`benchmarks.soak.run.verdicts`."""
+
+    text: str
+    value: float
+    most: float
+    kept: bool
+
+
+class Soak(Shape):
+    rate_per_s: float
+    minutes: float
+    requests: int
+    kinds: dict[str, int]
+    errors: dict[str, int]
+    samples: list[Sample] = Field(min_length=1)
+    verdicts: list[Verdict]
+
+
 class Machine(Shape):
     cpu: str
     cpus: list[int] = Field(min_length=1)
@@ -147,4 +177,5 @@ FOUND: dict[str, type[BaseModel]] = {
     "peers": Peers,
     "frontier": Frontier,
     "proof": Proof,
+    "soak": Soak,
 }

@@ -52,6 +52,8 @@ def _notes(row: Mapping[str, Any]) -> list[str]:
         run = row.get(key)
         if run and (others := {kind: n for kind, n in run["kinds"].items() if kind != "200"}):
             notes.append(f"{row['name']} {when}: {', '.join(f'{kind} x {n}' for kind, n in others.items())}")
+        if run and run["generator"]["saturated"]:
+            notes.append(f"{row['name']} {when}: the load generator could not send in time, do not believe it")
     if row.get("capacity", {}).get("limited_by") == "generator":
         notes.append(f"{row['name']}: the load generator was the limit of its capacity")
     return notes

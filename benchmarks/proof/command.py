@@ -75,4 +75,7 @@ def run(args: argparse.Namespace) -> int:
             found = {"claims": verdicts, "runs": setting.runs}
             results.save(args.save, results.result("proof", vars(args), args.seed, found, PACKAGES))
     print(claims.table(claims.verdicts(figures)))
+    for run in setting.runs:
+        if run["generator"]["saturated"]:
+            print(f"{run['name']}: the load generator could not send in time, do not believe it")
     return 0 if all(verdict["kept"] for verdict in claims.verdicts(figures)) else 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from benchmarks.capacity import Try
 from benchmarks.playback import Outcome
 from benchmarks.proof import claims
 from benchmarks.run import Offer, describe
+from benchmarks.soak.run import verdicts
+from benchmarks.soak.watch import Sample
 
 SERVER = {"cpu_ms_per_answer": 2.5, "rss_mb": 300.0, "processes": 2}
 
@@ -95,6 +98,20 @@ def proof() -> dict[str, Any]:
     return {"claims": claims.verdicts(figures), "runs": [run("m, overload")]}
 
 
+def soak() -> dict[str, Any]:
+    samples = [Sample(60.0 * i, 1000 * i, 500.0 + i, 40, 11, 2, 0) for i in range(1, 11)]
+    return {
+        "rate_per_s": 16.7,
+        "utilisation": 0.6,
+        "minutes": 10.0,
+        "requests": 10_000,
+        "kinds": {"single: 200": 9_999, "single: 503": 1},
+        "errors": {"single /m: 503 instead of 200": 1},
+        "samples": [asdict(sample) for sample in samples],
+        "verdicts": verdicts(samples, samples[0], samples[-1], errors=1),
+    }
+
+
 FOUND: dict[str, Callable[[], Any]] = {
     "load": run,
     "capacity": capacity,
@@ -103,6 +120,7 @@ FOUND: dict[str, Callable[[], Any]] = {
     "peers": peers,
     "frontier": precisions,
     "proof": proof,
+    "soak": soak,
     "tomorrow": lambda: {
         "weather": "fair",
         "rows": [{"a": 1, "b": 0.25}, {"a": 2, "c": True}],

@@ -12,28 +12,38 @@ from benchmarks.client import Client, Reply
 
 
 class Scripted(asyncio.Protocol):
-    """A server's side of a connection: the same bytes for every request, then perhaps the end; `seen` is what came."""
+    """A server's side of a connection: the same bytes for every request, then perhaps the end; `seen` is what came.
 
-    def __init__(self, answer: bytes, close: bool, seen: list[bytes]) -> None:
-        self._answer, self._close, self._seen = answer, close, seen
+    `dies`: the second request of a connection is the end, and gets nothing.
+    """
+
+    def __init__(self, answer: bytes, close: bool, dies: bool, seen: list[bytes]) -> None:
+        self._answer, self._close, self._dies, self._seen = answer, close, dies, seen
+        self._count = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         self._seen.append(data)
+        self._count += 1
+        if self._dies and self._count == 2:
+            self._transport.abort()
+            return
         self._transport.write(self._answer)
         if self._close:
             self._transport.close()
 
 
-def against(answer: bytes, *paths: str, close: bool = False) -> tuple[list[Reply | ConnectionError], list[bytes]]:
+def against(
+    answer: bytes, *paths: str, close: bool = False, dies: bool = False
+) -> tuple[list[Reply | ConnectionError], list[bytes]]:
     """What a client gets of such a server, one request after another, and what the server saw."""
     seen: list[bytes] = []
 
     async def run() -> list[Reply | ConnectionError]:
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: Scripted(answer, close, seen), "127.0.0.1", 0)
+        server = await loop.create_server(lambda: Scripted(answer, close, dies, seen), "127.0.0.1", 0)
         found: list[Reply | ConnectionError] = []
         async with Client(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/base/") as client:
             for path in paths:
@@ -76,10 +86,23 @@ def test_an_answer_without_a_known_end_is_an_error_and_no_hang(answer: bytes, wh
     assert why in str(error)
 
 
-def test_a_closed_idle_connection_is_not_the_servers_answer() -> None:
+def test_a_closed_idle_connection_is_not_the_servers_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.client.SHORTEST_KEEP_ALIVE", 0.0)
     # It closes after each answer without having said so: the next request finds that out, and is sent again.
     found, seen = against(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "/a", "/b", "/c", close=True)
     assert found == [Reply(200)] * 3
+    assert len(seen) == 3
+
+
+def test_a_server_that_dies_with_a_request_has_lost_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is sent again only where the connection was idle for so long that it may have been closed for that."""
+    ok = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+    found, seen = against(ok, "/a", "/b", "/c", dies=True)
+    assert [isinstance(reply, ConnectionError) for reply in found] == [False, True, False]
+    assert len(seen) == 3
+    monkeypatch.setattr("benchmarks.client.SHORTEST_KEEP_ALIVE", 0.0)
+    found, seen = against(ok, "/a", "/b", dies=True)
+    assert found == [Reply(200)] * 2
     assert len(seen) == 3
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from benchmarks import histogram
 from benchmarks.client import Client
 from benchmarks.load_table import report
 from benchmarks.playback import Outcome
-from benchmarks.processes import behind
+from benchmarks.processes import Processes, behind
 from benchmarks.run import Offer, describe, measure
 
 REQUESTS = [("/m", b'{"text": "hello"}')]
@@ -58,6 +59,29 @@ def test_what_a_run_says_of_a_quiet_server() -> None:
     assert 0 < run["latency_ms"]["p50"] <= run["latency_ms"]["p99"] <= run["latency_ms"]["max"]
     assert histogram.decode(run["histogram"]).total_count == 100
     assert run["generator"]["cpu_share"] < 0.5
+
+
+class OneCore(Processes):
+    """A server that is busy all the time, on one core."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+
+    def cpu(self) -> float:
+        return monotonic()
+
+
+@pytest.mark.parametrize("callers", [1, 16])
+def test_work_that_is_not_counted_is_not_charged(callers: int) -> None:
+    """Twenty requests a second of 50 ms, however many callers wait: those under way at the end are paid for later."""
+
+    async def run(url: str) -> dict[str, Any]:
+        async with Client(url) as client:
+            return await measure("m", client, REQUESTS, Offer(1.0, callers=callers, warm_up=1.0), OneCore())
+
+    with synthetic(service=0.05) as url:
+        run_of = uvloop.run(run(url))
+    assert run_of["server"]["cpu_ms_per_answer"] == pytest.approx(50, rel=0.15)
 
 
 def test_a_saturated_generator_is_reported() -> None:

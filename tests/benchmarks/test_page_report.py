@@ -28,6 +28,7 @@ SHOWN = {
     "peers": ("floor 2.00", "this server", "not measured", "not installed", "a other"),
     "frontier": ("Speed and fidelity", "dynamic int8", "f1 -0.50"),
     "proof": ("2 of 3 promises are kept", "✕ missed", "m, overload"),
+    "soak": ("10,000 requests in 10.0 minutes", "memory, 501 MB at first", "✕ missed", "503 instead of 200"),
     "tomorrow": ("tomorrow", "weather", "fair", "0.2500", "yes"),
 }
 

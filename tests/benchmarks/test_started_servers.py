@@ -52,5 +52,20 @@ def test_processes_of_another_machine_cannot_be_seen() -> None:
     assert behind("192.0.2.1", 80) is None
 
 
+def test_what_only_forwards_to_a_server_is_not_measured_in_its_place(tmp_path: Path) -> None:
+    """`kubectl port-forward` and Docker's proxy listen here for a server whose processes are elsewhere."""
+    forwarder, port = tmp_path / "kubectl", free_port()
+    forwarder.symlink_to(Path(sys.executable).resolve())
+    with started("kubectl", [str(forwarder), "-c", SERVER, str(port)], port, os.environ, ready="/", folder=tmp_path):
+        assert behind("127.0.0.1", port) is None
+
+
+def test_a_server_at_another_address_of_this_machine_is_another_server(tmp_path: Path) -> None:
+    port = free_port()
+    with started("files", [sys.executable, "-c", SERVER, str(port)], port, os.environ, ready="/", folder=tmp_path):
+        assert behind("127.0.0.1", port) is not None
+        assert behind("127.0.0.2", port) is None
+
+
 def test_the_measuring_process_is_never_part_of_the_server() -> None:
     assert os.getpid() not in {process.pid for process in Processes([os.getpid()]).tree()}
