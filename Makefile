@@ -108,7 +108,7 @@ format: install
 
 lock: install
 	$(BIN)/python requirements/lock.py
-	$(BIN)/uv pip compile --quiet --extra gpu --constraint requirements/constraints.txt --no-header --no-annotate --python-version 3.11 --python-platform x86_64-manylinux_2_36 pyproject.toml --output-file requirements/serve-gpu.txt
+	$(BIN)/uv pip compile --quiet --extra gpu --extra trace --constraint requirements/constraints.txt --no-header --no-annotate --python-version 3.11 --python-platform x86_64-manylinux_2_36 pyproject.toml --output-file requirements/serve-gpu.txt
 
 clean:
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache

@@ -35,7 +35,7 @@ def needed(name: str, extras: frozenset[str], seen: set[tuple[str, frozenset[str
 
 def main() -> None:
     everything = {canonicalize_name(d.metadata["Name"]) for d in distributions()} - {"clueserve", "pip", "setuptools"}
-    serving = needed("clueserve", frozenset({"cpu"}), set())
+    serving = needed("clueserve", frozenset({"cpu", "trace"}), set())
     for file, names in (("constraints.txt", everything), ("serve.txt", serving)):
         path = HERE / file
         header = re.match(r"#.*\n", path.read_text(encoding="utf-8"))

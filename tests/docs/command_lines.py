@@ -108,7 +108,7 @@ def _pip(words: list[str]) -> None:
         if match := re.fullmatch(r"(?:\.|clueserve)\[([\w,]+)\]", word):
             assert set(match[1].split(",")) <= extras.keys()
         else:
-            assert word in ("-e", "clueserve"), f"pip {word} is not tried"
+            assert word in ("-e", ".", "--no-deps", "httpx"), f"pip {word} is not tried"
 
 
 def _activate(words: list[str]) -> None:
