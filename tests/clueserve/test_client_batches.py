@@ -138,6 +138,49 @@ def test_parse_of_one_text_answers_one_a_task(flaky: Flaky, call: Caller) -> Non
     assert (labels(several), several[1].field) == (["a", "empty_text"], "text.1")
 
 
+def test_parse_asks_again_only_the_tasks_that_refused(flaky: Flaky, call: Caller) -> None:
+    texts = ["a", *(f"busy {i}" for i in range(9))]
+    document = call("parse", texts, ["news", "topic"], timeout_ms=900)
+    assert {task: labels(column) for task, column in document.items()} == {"news": texts, "topic": texts}
+    # Of a text that is busy only the first task is refused; a part of one task takes twice as many texts.
+    assert flaky.posts[-1].body == {"text": texts[1:], "tasks": ["news"], "timeout_ms": 900}
+    assert len(flaky.posts) == 3
+
+
+def test_texts_are_asked_again_by_the_tasks_that_they_lack(flaky: Flaky, call: Caller) -> None:
+    good, busy = flaky.cell("first", "text"), {"error": {"code": "not_ready", "message": "loading"}}
+    flaky.script.append(Say(200, {"news": [busy, good, busy, busy], "topic": [good, busy, busy, good]}))
+    document = call("parse", ["a", "b", "c", "d"], ["news", "topic"])
+    assert {task: labels(column) for task, column in document.items()} == {
+        "news": ["a", "first", "c", "d"],
+        "topic": ["first", "b", "c", "first"],
+    }
+    asked = sorted((one.body["tasks"], one.body["text"]) for one in flaky.posts[1:])
+    assert asked == [(["news"], ["a", "d"]), (["news", "topic"], ["c"]), (["topic"], ["b"])]
+
+
+@pytest.mark.parametrize(
+    ("second", "code"),
+    [
+        (refusal(500, "internal"), "internal"),
+        (Say(200, {"news": [{"error": {"code": "internal", "message": "broken"}}]}), "internal"),
+        (Say(200, {"news": []}), "not_clueserve"),
+    ],
+)
+def test_what_one_task_answered_outlives_another_tasks_retry(
+    flaky: Flaky, call: Caller, second: Say, code: str
+) -> None:
+    flaky.script.extend([Wait(0), second])
+    document = call("parse", "busy", ["news", "topic"])
+    assert labels(list(document.values())) == [code, "busy"]
+
+
+def test_parse_of_which_nothing_was_answered_raises(flaky: Flaky, call: Caller) -> None:
+    flaky.script.extend([Wait(0), refusal(500, "internal")])
+    with pytest.raises(ServerFault):
+        call("parse", "busy", ["news"])
+
+
 @pytest.mark.parametrize("tasks", ["news", []])
 def test_parse_wants_its_tasks_in_a_list(call: Caller, tasks: Any) -> None:
     with pytest.raises(BadRequest) as told:
