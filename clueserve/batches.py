@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any
 
-from clueserve.errors import BadRequest, ClueserveError, ServerFault, of_response
+from clueserve.errors import ClueserveError, ServerFault, of_response
 from clueserve.models import Limits
 from clueserve.steps import Flow, Request, Retries, Sleep, Together, encode, exchange
 
@@ -117,8 +117,6 @@ class Spread:
         """What others were answered must not be lost with these."""
         try:
             return (yield from self._chunk(call, parts))
-        except BadRequest:
-            raise
         except ClueserveError as error:
             return [dict.fromkeys(call.tasks, error) for _ in parts]
 
@@ -135,7 +133,7 @@ class Spread:
             return [dict.fromkeys(call.tasks, cell)]
         # The limits have changed since they were asked for, or somebody on the way has lower ones.
         half = len(parts) // 2
-        return [*(yield from self._chunk(call, parts[:half])), *(yield from self._chunk(call, parts[half:]))]
+        return [*(yield from self._guarded(call, parts[:half])), *(yield from self._guarded(call, parts[half:]))]
 
 
 def _busy(cell: Cell) -> bool:

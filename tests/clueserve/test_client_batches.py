@@ -10,7 +10,7 @@ from flaky_server import DROP, Caller, Flaky, Say, Wait, refusal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clueserve import Answer, BadRequest, DeadlineExceeded, Overloaded, ServerFault
+from clueserve import Answer, BadRequest, DeadlineExceeded, NotAllowed, Overloaded, ServerFault
 from clueserve.batches import split
 
 
@@ -78,6 +78,25 @@ def test_a_part_that_is_lost_takes_no_answered_one_with_it(flaky: Flaky, call: C
     late = [i for i, one in enumerate(outcomes) if isinstance(one, DeadlineExceeded)]
     assert late == list(range(10, 30))
     assert labels(outcomes[:10]) == [f"글 {i}" for i in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(400, BadRequest), (401, NotAllowed), (403, NotAllowed), (408, BadRequest)]
+)
+def test_a_part_that_is_refused_takes_no_answered_one_with_it(
+    flaky: Flaky, call: Caller, status: int, kind: type[BadRequest]
+) -> None:
+    flaky.script.extend([Wait(0), refusal(status, "no"), Wait(0)])
+    outcomes = call("batch", "news", items(30), settings={"concurrency": 1})
+    assert labels(outcomes) == [*(f"글 {i}" for i in range(10)), *["no"] * 10, *(f"글 {i}" for i in range(20, 30))]
+    assert (type(outcomes[10]), outcomes[10].status) == (kind, status)
+
+
+@pytest.mark.parametrize("lost", [refusal(401, "no"), refusal(500, "no")])
+def test_half_a_part_that_is_lost_does_not_take_the_other_with_it(flaky: Flaky, call: Caller, lost: Say) -> None:
+    flaky.script.extend([refusal(413, "body_too_large"), Wait(0), lost])
+    outcomes = call("batch", "news", items(4), settings={"concurrency": 1})
+    assert labels(outcomes) == ["글 0", "글 1", "no", "no"]
 
 
 def test_a_batch_of_which_nothing_was_answered_raises(flaky: Flaky, call: Caller) -> None:
@@ -163,6 +182,7 @@ def test_texts_are_asked_again_by_the_tasks_that_they_lack(flaky: Flaky, call: C
     ("second", "code"),
     [
         (refusal(500, "internal"), "internal"),
+        (refusal(401, "unauthorized"), "unauthorized"),
         (Say(200, {"news": [{"error": {"code": "internal", "message": "broken"}}]}), "internal"),
         (Say(200, {"news": []}), "not_clueserve"),
     ],
