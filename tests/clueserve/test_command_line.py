@@ -276,7 +276,8 @@ sys.exit(main({arguments!r}))
     )
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == (
-        f"clueserve {arguments[0]} needs {missing}, which is not installed: pip install 'clueserve[{extra}]'\n"
+        f"clueserve {arguments[0]} needs {missing}, which is not installed; "
+        f"in a clone of the repository: pip install -e '.[{extra}]'\n"
     )
 
 
