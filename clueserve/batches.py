@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any
 
-from clueserve.errors import BadRequest, ClueserveError, ServerFault, of_response
+from clueserve.errors import ClueserveError, ServerFault, of_response
 from clueserve.models import Limits
-from clueserve.steps import Flow, Request, Retries, Sleep, Together, exchange
+from clueserve.steps import Flow, Request, Retries, Sleep, Together, encode, exchange
 
 BUSY = {"overloaded", "not_ready"}
 """Codes of an item that may well be answered when it is asked again."""
 
-Row = dict[str, Any]
-"""What the server says of one item: by task, an answer or `{"error": ...}`."""
+Cell = dict[str, Any] | ClueserveError
+"""What the server says of one item to one task, an answer or `{"error": ...}`; or why it says nothing."""
+Row = dict[str, Cell]
+"""The cells of one item by task."""
 
 
 @dataclass(frozen=True)
 class Call:
     """A request that takes many items: where it goes and how it is written. Every item is asked of all `tasks`.
 
-    `keyed`: the answer is `{task: [...]}`; otherwise `{"results": [...]}`, of the only task.
+    `keyed`: the request names its tasks and has `options`, the answer is `{task: [...]}`; otherwise the answer is
+    `{"results": [...]}`, of the only task.
     """
 
     path: str
     head: bytes
-    tail: bytes
     tasks: Sequence[str]
     keyed: bool
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def tail(self) -> bytes:
+        return b"]," + encode({"tasks": list(self.tasks), **self.options})[1:] if self.keyed else b"]}"
 
     def request(self, parts: Sequence[bytes]) -> Request:
         return Request("POST", self.path, self.head + b",".join(parts) + self.tail)
@@ -62,62 +70,71 @@ class Spread:
 
     def __init__(self, call: Call, limits: Limits, url: str, retries: Retries, until: float) -> None:
         self.call = call
+        self.limits = limits
         self.url = url
         self.retries = retries
         self.until = until
-        self._items = max(1, limits.max_batch_items // len(call.tasks))
-        self._bytes = limits.max_body_bytes - len(call.head) - len(call.tail)
 
-    def rows(self, parts: Sequence[bytes]) -> Flow[list[Row | ClueserveError]]:
-        """A row an item, in order, or why there is none. Raises only if no item got a row."""
-        rows: list[Row | ClueserveError] = [{}] * len(parts)
-        waiting = list(range(len(parts)))
+    def rows(self, parts: Sequence[bytes]) -> Flow[list[Row]]:
+        """A row an item, in order, each with a cell for every task. Raises only if the server said nothing of any."""
+        rows: list[Row] = [{} for _ in parts]
+        waiting = self._waiting(rows)
         attempt = 0
         while waiting:
-            chunks = split([len(parts[i]) for i in waiting], self._items, self._bytes)
-            indices = [[waiting[k] for k in chunk] for chunk in chunks]
-            found = yield Together([self._guarded([parts[i] for i in chunk]) for chunk in indices])
-            for chunk, got in zip(indices, found, strict=True):
+            chunks = [(call, chunk) for call, indices in waiting for chunk in self._chunks(call, indices, parts)]
+            found = yield Together([self._guarded(call, [parts[i] for i in chunk]) for call, chunk in chunks])
+            for (_, chunk), got in zip(chunks, found, strict=True):
                 for i, row in zip(chunk, got, strict=True):
-                    rows[i] = row
-            waiting = [i for i in waiting if _busy(rows[i])]
+                    rows[i] |= row
+            waiting = self._waiting(rows)
             pause = self.retries.pause(attempt)
             if attempt >= self.retries.most or monotonic() + pause >= self.until:
                 break
             if waiting:
                 yield Sleep(pause)
             attempt += 1
-        failures = [row for row in rows if isinstance(row, ClueserveError)]
-        if failures and len(failures) == len(rows):
+        cells = [cell for row in rows for cell in row.values()]
+        failures = [cell for cell in cells if isinstance(cell, ClueserveError)]
+        if failures and len(failures) == len(cells):
             raise failures[0]
         return rows
 
-    def _guarded(self, parts: Sequence[bytes]) -> Flow[Sequence[Row | ClueserveError]]:
+    def _waiting(self, rows: Sequence[Row]) -> list[tuple[Call, list[int]]]:
+        """The items that are still to be asked, by the tasks that they lack; what was answered is not asked again."""
+        waiting: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+        for i, row in enumerate(rows):
+            if tasks := tuple(task for task in self.call.tasks if task not in row or _busy(row[task])):
+                waiting[tasks].append(i)
+        return [(replace(self.call, tasks=tasks), indices) for tasks, indices in waiting.items()]
+
+    def _chunks(self, call: Call, indices: Sequence[int], parts: Sequence[bytes]) -> Iterator[list[int]]:
+        most_items = max(1, self.limits.max_batch_items // len(call.tasks))
+        most_bytes = self.limits.max_body_bytes - len(call.head) - len(call.tail)
+        for chunk in split([len(parts[i]) for i in indices], most_items, most_bytes):
+            yield [indices[k] for k in chunk]
+
+    def _guarded(self, call: Call, parts: Sequence[bytes]) -> Flow[Sequence[Row]]:
         """What others were answered must not be lost with these."""
         try:
-            return (yield from self._chunk(parts))
-        except BadRequest:
-            raise
+            return (yield from self._chunk(call, parts))
         except ClueserveError as error:
-            return [error] * len(parts)
+            return [dict.fromkeys(call.tasks, error) for _ in parts]
 
-    def _chunk(self, parts: Sequence[bytes]) -> Flow[Sequence[Row | ClueserveError]]:
-        reply = yield from exchange(self.call.request(parts), self.url, self.retries, self.until)
+    def _chunk(self, call: Call, parts: Sequence[bytes]) -> Flow[Sequence[Row]]:
+        reply = yield from exchange(call.request(parts), self.url, self.retries, self.until)
         body = reply.json()
         if reply.status == 200:
-            return self.call.rows(body, len(parts), self.url)
-        error = of_response(reply.status, body, f"{self.url}{self.call.path}")
+            return call.rows(body, len(parts), self.url)
+        error = of_response(reply.status, body, f"{self.url}{call.path}")
         if reply.status != 413 and error.code != "batch_too_large":
             raise error
         if len(parts) == 1:
-            cell: Any = {"error": {"code": error.code, "message": error.message}}
-            return [dict.fromkeys(self.call.tasks, cell)]
+            cell: Cell = {"error": {"code": error.code, "message": error.message}}
+            return [dict.fromkeys(call.tasks, cell)]
         # The limits have changed since they were asked for, or somebody on the way has lower ones.
         half = len(parts) // 2
-        return [*(yield from self._chunk(parts[:half])), *(yield from self._chunk(parts[half:]))]
+        return [*(yield from self._guarded(call, parts[:half])), *(yield from self._guarded(call, parts[half:]))]
 
 
-def _busy(row: Row | ClueserveError) -> bool:
-    return not isinstance(row, ClueserveError) and any(
-        cell["error"]["code"] in BUSY for cell in row.values() if "error" in cell
-    )
+def _busy(cell: Cell) -> bool:
+    return not isinstance(cell, ClueserveError) and "error" in cell and cell["error"]["code"] in BUSY

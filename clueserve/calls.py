@@ -43,7 +43,7 @@ class Calls:
     def batch(self, name: str, items: Sequence[Mapping[str, Any]], timeout: float | None) -> Flow[list[Outcome]]:
         until = self._until(timeout)
         known = yield from self._holding([name], until)
-        call = Call(f"/{name}/batch", b'{"items":[', b"]}", [name], keyed=False)
+        call = Call(f"/{name}/batch", b'{"items":[', [name], keyed=False)
         paths = [f"items.{i}" for i in range(len(items))]
         rows = yield from self._rows(call, items, known, paths, until)
         return [self._outcome(known[name], row, path) for row, path in zip(rows, paths, strict=True)]
@@ -56,7 +56,7 @@ class Calls:
         if isinstance(tasks, str) or not tasks:
             raise BadRequest("name the tasks in a list", code="invalid_value", field="tasks")
         known = yield from self._holding(tasks, until)
-        call = Call("/parse", b'{"text":[', b"]," + encode({"tasks": list(tasks), **options})[1:], tasks, keyed=True)
+        call = Call("/parse", b'{"text":[', tasks, keyed=True, options=options)
         texts = [text] if isinstance(text, str) else text
         paths = ["text"] if isinstance(text, str) else [f"text.{i}" for i in range(len(texts))]
         rows = yield from self._rows(call, texts, known, paths, until)
@@ -68,16 +68,16 @@ class Calls:
 
     def _rows(
         self, call: Call, values: Sequence[Any], known: Catalogue, paths: Sequence[str], until: float
-    ) -> Flow[list[Row | ClueserveError]]:
-        """A row for each value, in order, or why there is none."""
-        rows: dict[int, Row | ClueserveError] = {}
+    ) -> Flow[list[Row]]:
+        """A row for each value, in order."""
+        rows: dict[int, Row] = {}
         parts: dict[int, bytes] = {}
         for i, value in enumerate(values):
             try:
                 parts[i] = encode(value)
             except BadRequest as error:
                 error.field = paths[i]
-                rows[i] = error
+                rows[i] = dict.fromkeys(call.tasks, error)
         spread = Spread(call, known.limits, self.url, self.retries, until)
         rows |= zip(parts, (yield from spread.rows(list(parts.values()))), strict=True)
         return [rows[i] for i in range(len(values))]
@@ -109,10 +109,10 @@ class Calls:
             ) from None
         return self._known
 
-    def _outcome(self, model: Model, row: Row | ClueserveError, path: str) -> Outcome:
-        if isinstance(row, ClueserveError):
-            return row
+    def _outcome(self, model: Model, row: Row, path: str) -> Outcome:
         cell = row[model.name]
+        if isinstance(cell, ClueserveError):
+            return cell
         if "error" not in cell:
             return self._read(model, cell)
         # The server counts from the start of its part of the items.

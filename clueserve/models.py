@@ -58,5 +58,5 @@ def catalogue(body: Any) -> Catalogue:
 
 def unknown(name: str, names: Iterable[str]) -> UnknownModel:
     close = difflib.get_close_matches(name, names, 3, 0.5)
-    hint = f"; did you mean {' or '.join(close)}?" if close else f"; there are {', '.join(sorted(names))}"
+    hint = f"; did you mean {' or '.join(close)}?" if close else f"; there are {', '.join(sorted(names)) or 'none'}"
     return UnknownModel(f"the server has no model {name!r}{hint}", code="not_found", status=404)

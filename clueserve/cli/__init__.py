@@ -66,7 +66,8 @@ def _run(name: str, rest: list[str]) -> int:
         if missing in OURS:
             raise
         print(
-            f"clueserve {name} needs {missing}, which is not installed: pip install 'clueserve[{command.extra}]'",
+            f"clueserve {name} needs {missing}, which is not installed; "
+            f"in a clone of the repository: pip install -e '.[{command.extra}]'",
             file=sys.stderr,
         )
         return 1

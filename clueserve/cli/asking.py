@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the server's own JSON, on one line")
 
 
-def asked(args: argparse.Namespace, prog: str, work: Callable[[Client], None]) -> int:
-    """Let `work` ask and print; say in a line or two why it could not. The exit status."""
+def asked(args: argparse.Namespace, prog: str, work: Callable[[Client], int | None]) -> int:
+    """Let `work` ask and print; say in a line or two why it could not. The exit status: `work` may return its own."""
     try:
         client = Client(args.url, timeout=args.timeout, retries=RETRIES, key=os.environ.get(KEY))
     except ValueError as error:
@@ -41,14 +41,13 @@ def asked(args: argparse.Namespace, prog: str, work: Callable[[Client], None]) -
         return 2
     with client:
         try:
-            work(client)
+            return work(client) or 0
         except Misuse as error:
             print(f"{prog}: {error}", file=sys.stderr)
             return 2
         except ClueserveError as error:
             print(f"{prog}: {_told(error)}", file=sys.stderr)
             return 1
-    return 0
 
 
 def _told(error: ClueserveError) -> str:

@@ -23,6 +23,9 @@ def run(argv: list[str]) -> int:
         if args.json:
             print(json.dumps([model.raw for model in models], ensure_ascii=False))
             return
+        if not models:
+            print("no models: the server has none, or none for this key")
+            return
         paper = Paper.of(sys.stdout)
         rows = [
             [m.name, m.family, m.language, m.suite, "" if m.ready else paper.alarm("not ready")]

@@ -32,20 +32,22 @@ def run(argv: list[str]) -> int:
     args = parser.parse_intermixed_args(argv)
     tasks = [task.strip() for task in args.tasks.split(",") if task.strip()]
 
-    def work(client: Client) -> None:
+    def work(client: Client) -> int:
         texts = asking.read(args.texts)
         document = client.parse(texts, tasks)
+        status = 0 if any(isinstance(one, Answer) for column in document.values() for one in column) else 1
         if args.json:
             columns: dict[str, Any] = {task: [_raw(one) for one in column] for task, column in document.items()}
             one = {task: column[0] for task, column in columns.items()}
             print(json.dumps(one if len(texts) == 1 else columns, ensure_ascii=False))
-            return
+            return status
         paper = Paper.of(sys.stdout)
         parts = []
         for i, text in enumerate(texts):
             parts += [paper.bold(f"{i + 1}: {text}")] if len(texts) > 1 else []
             parts += [f"{paper.bold(task)}\n{_shown(column[i], text, paper)}" for task, column in document.items()]
         print("\n\n".join(parts))
+        return status
 
     return asking.asked(args, PROG, work)
 

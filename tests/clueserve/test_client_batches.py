@@ -10,7 +10,7 @@ from flaky_server import DROP, Caller, Flaky, Say, Wait, refusal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clueserve import Answer, BadRequest, DeadlineExceeded, Overloaded, ServerFault
+from clueserve import Answer, BadRequest, DeadlineExceeded, NotAllowed, Overloaded, ServerFault
 from clueserve.batches import split
 
 
@@ -80,6 +80,25 @@ def test_a_part_that_is_lost_takes_no_answered_one_with_it(flaky: Flaky, call: C
     assert labels(outcomes[:10]) == [f"글 {i}" for i in range(10)]
 
 
+@pytest.mark.parametrize(
+    ("status", "kind"), [(400, BadRequest), (401, NotAllowed), (403, NotAllowed), (408, BadRequest)]
+)
+def test_a_part_that_is_refused_takes_no_answered_one_with_it(
+    flaky: Flaky, call: Caller, status: int, kind: type[BadRequest]
+) -> None:
+    flaky.script.extend([Wait(0), refusal(status, "no"), Wait(0)])
+    outcomes = call("batch", "news", items(30), settings={"concurrency": 1})
+    assert labels(outcomes) == [*(f"글 {i}" for i in range(10)), *["no"] * 10, *(f"글 {i}" for i in range(20, 30))]
+    assert (type(outcomes[10]), outcomes[10].status) == (kind, status)
+
+
+@pytest.mark.parametrize("lost", [refusal(401, "no"), refusal(500, "no")])
+def test_half_a_part_that_is_lost_does_not_take_the_other_with_it(flaky: Flaky, call: Caller, lost: Say) -> None:
+    flaky.script.extend([refusal(413, "body_too_large"), Wait(0), lost])
+    outcomes = call("batch", "news", items(4), settings={"concurrency": 1})
+    assert labels(outcomes) == ["글 0", "글 1", "no", "no"]
+
+
 def test_a_batch_of_which_nothing_was_answered_raises(flaky: Flaky, call: Caller) -> None:
     flaky.script.extend([refusal(500, "internal")] * 3)
     with pytest.raises(ServerFault):
@@ -136,6 +155,50 @@ def test_parse_of_one_text_answers_one_a_task(flaky: Flaky, call: Caller) -> Non
     assert call("parse", "busy", ["news"])["news"].label == "busy"
     several = call("parse", ["a", "empty"], ["news"])["news"]
     assert (labels(several), several[1].field) == (["a", "empty_text"], "text.1")
+
+
+def test_parse_asks_again_only_the_tasks_that_refused(flaky: Flaky, call: Caller) -> None:
+    texts = ["a", *(f"busy {i}" for i in range(9))]
+    document = call("parse", texts, ["news", "topic"], timeout_ms=900)
+    assert {task: labels(column) for task, column in document.items()} == {"news": texts, "topic": texts}
+    # Of a text that is busy only the first task is refused; a part of one task takes twice as many texts.
+    assert flaky.posts[-1].body == {"text": texts[1:], "tasks": ["news"], "timeout_ms": 900}
+    assert len(flaky.posts) == 3
+
+
+def test_texts_are_asked_again_by_the_tasks_that_they_lack(flaky: Flaky, call: Caller) -> None:
+    good, busy = flaky.cell("first", "text"), {"error": {"code": "not_ready", "message": "loading"}}
+    flaky.script.append(Say(200, {"news": [busy, good, busy, busy], "topic": [good, busy, busy, good]}))
+    document = call("parse", ["a", "b", "c", "d"], ["news", "topic"])
+    assert {task: labels(column) for task, column in document.items()} == {
+        "news": ["a", "first", "c", "d"],
+        "topic": ["first", "b", "c", "first"],
+    }
+    asked = sorted((one.body["tasks"], one.body["text"]) for one in flaky.posts[1:])
+    assert asked == [(["news"], ["a", "d"]), (["news", "topic"], ["c"]), (["topic"], ["b"])]
+
+
+@pytest.mark.parametrize(
+    ("second", "code"),
+    [
+        (refusal(500, "internal"), "internal"),
+        (refusal(401, "unauthorized"), "unauthorized"),
+        (Say(200, {"news": [{"error": {"code": "internal", "message": "broken"}}]}), "internal"),
+        (Say(200, {"news": []}), "not_clueserve"),
+    ],
+)
+def test_what_one_task_answered_outlives_another_tasks_retry(
+    flaky: Flaky, call: Caller, second: Say, code: str
+) -> None:
+    flaky.script.extend([Wait(0), second])
+    document = call("parse", "busy", ["news", "topic"])
+    assert labels(list(document.values())) == [code, "busy"]
+
+
+def test_parse_of_which_nothing_was_answered_raises(flaky: Flaky, call: Caller) -> None:
+    flaky.script.extend([Wait(0), refusal(500, "internal")])
+    with pytest.raises(ServerFault):
+        call("parse", "busy", ["news"])
 
 
 @pytest.mark.parametrize("tasks", ["news", []])

@@ -195,6 +195,13 @@ def test_parse_shows_every_task(flaky: Flaky, url: str, capsys: Out) -> None:
     assert json.loads(capsys.readouterr().out)["news"]["label"] == "글"
 
 
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_parse_that_got_nothing_but_errors_has_failed(url: str, capsys: Out, options: list[str]) -> None:
+    assert main(["parse", "empty", "empty", "--tasks", "news,topic", *options]) == 1
+    assert capsys.readouterr().out.count("empty_text") == 4
+    assert main(["parse", "empty", "글", "--tasks", "news,topic", *options]) == 0
+
+
 def test_models_are_listed_and_one_is_shown_how_to_ask(flaky: Flaky, url: str, capsys: Out) -> None:
     flaky.models[0]["ready"] = False
     assert main(["models"]) == 0
@@ -204,6 +211,16 @@ def test_models_are_listed_and_one_is_shown_how_to_ask(flaky: Flaky, url: str, c
     assert rows[-1] == "  clueserve ask news '오늘'"
     assert main(["models", "--json"]) == 0
     assert [one["name"] for one in json.loads(capsys.readouterr().out)] == ["news", "topic", "pair"]
+
+
+def test_a_server_that_lists_no_model_says_so(flaky: Flaky, url: str, capsys: Out) -> None:
+    flaky.models.clear()
+    assert main(["models"]) == 0
+    assert capsys.readouterr() == ("no models: the server has none, or none for this key\n", "")
+    assert main(["models", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert main(["ask", "news", "a"]) == 1
+    assert capsys.readouterr().err.startswith("clueserve ask: the server has no model 'news'; there are none\n")
 
 
 def test_no_server_is_told_with_what_to_do(capsys: Out) -> None:
@@ -259,7 +276,8 @@ sys.exit(main({arguments!r}))
     )
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == (
-        f"clueserve {arguments[0]} needs {missing}, which is not installed: pip install 'clueserve[{extra}]'\n"
+        f"clueserve {arguments[0]} needs {missing}, which is not installed; "
+        f"in a clone of the repository: pip install -e '.[{extra}]'\n"
     )
 
 
