@@ -71,6 +71,7 @@ class ConnectionFailed(ClueserveError):
 BY_STATUS: Mapping[int, type[ClueserveError]] = {
     401: NotAllowed,
     403: NotAllowed,
+    404: UnknownModel,
     429: Overloaded,
     503: NotReady,
     504: DeadlineExceeded,
