@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -13,15 +12,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, NamedTuple
 
-import bentoml
-
 from exporters import checkpoint as checkpoints
 from exporters import graph, manifests, split, verify
 from exporters.errors import ExportError
+from exporters.place import put
 from exporters.precision.lowering import lower_in_place
 from service.binding import open_model
 from service.bundle import FILE, NAME, Bundle, sha256
-from service.config import STORE_LABEL
 from service.device import Device, require_device
 from service.errors import BundleError
 from service.loading import open_bundle, open_graph
@@ -79,7 +76,7 @@ def export(
         say("loading the bundle as the server does")
         open_bundle(Bundle(folder), device)
         size = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
-        place = _place(folder, name, out, {"family": suite.family, "suite": suite.name, **(store_labels or {})})
+        place = put(folder, name, out, {"family": suite.family, "suite": suite.name, **(store_labels or {})})
     return Exported(name, place, suite.family, found, size, perf_counter() - start)
 
 
@@ -188,30 +185,6 @@ def _concise(example: dict[str, Any], fields: Any) -> dict[str, Any]:
 def _write(folder: Path, manifest: dict[str, Any]) -> None:
     (folder / FILE).write_text(json.dumps(manifest, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     Bundle(folder)  # a manifest that the server would refuse ends the export here
-
-
-def _place(folder: Path, name: str, out: Path | None, labels: dict[str, str]) -> str:
-    """Move the finished folder to its place in one step."""
-    for path in folder.rglob("*.data"):
-        path.chmod(0o644)  # onnx keeps weights to their owner; a container's user is another one
-    if out is not None:
-        target = out / name
-        if target.exists() and not (target / FILE).is_file():
-            raise ExportError(f"{target} exists and is not a bundle; nothing was overwritten")
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=out) as beside:
-            # Copied to the same file system first, so that the old bundle goes only when the new one is whole.
-            new = shutil.copytree(folder, Path(beside) / "new")
-            if target.exists():
-                target.rename(Path(beside) / "old")
-            new.rename(target)
-        return str(target)
-    tag = bentoml.Tag(name, hashlib.sha256((folder / FILE).read_bytes()).hexdigest()[:16])
-    if any(model.tag == tag for model in bentoml.models.list()):
-        bentoml.models.delete(tag)  # the same bundle, perhaps under other labels
-    with bentoml.models.create(tag, labels={STORE_LABEL: "bundle", **labels}) as model:
-        shutil.copytree(folder, model.path, dirs_exist_ok=True)
-    return str(tag)
 
 
 __all__ = ["BundleError", "ExportError", "Exported", "export"]

@@ -149,7 +149,10 @@ class Repository:
         self.splits.pop(name, None)
         if not answering:
             self.runners.pop(name, None)
-            self._telemetry.unready(name)
+            if model.wanted or name not in self.bundles:
+                self._telemetry.unready(name)
+            else:
+                self._telemetry.unloaded(name, self.bundles[name], self._settings.device)
             return
         main = loaded[max(answering, key=lambda entry: entry.share).version]
         before = self.runners.get(name)

@@ -65,7 +65,10 @@ CATALOGUE = {
     "score": Metric("histogram", "Score of an answer, of several findings the mean", ("bundle",), SCORES),
     "bundle_ready": Metric("gauge", "1 where every worker serves the bundle", ("bundle",), over="livemin"),
     "bundle_info": Metric(
-        "gauge", "1 for a bundle that is served", ("bundle", "family", "suite", "precision", "device"), over="livemax"
+        "gauge",
+        "1 for a bundle that is wanted, 0 for one that is unloaded",
+        ("bundle", "family", "suite", "precision", "device"),
+        over="livemax",
     ),
     "worker_start_time_seconds": Metric("gauge", "When the youngest worker started, Unix time", over="livemax"),
     "workers_lost": Metric("counter", "Workers that crashed, or hung and were ended", ("cause",)),
@@ -164,18 +167,29 @@ class Telemetry:
 
     def ready(self, name: str, bundle: Bundle, device: str, well: bool = True) -> None:
         """A bundle is served; not `well`: its requests are refused for now."""
-        manifest = bundle.manifest
         for outcome in OUTCOMES:
             self._series("requests", name, outcome)
+        self._info(name, bundle, device).set(1)
+        self._series("bundle_ready", name).set(int(well))
+
+    def unready(self, name: str) -> None:
+        """A bundle should be served, and is not."""
+        if name in self._infos:
+            self._infos[name].set(1)
+        self._series("bundle_ready", name).set(0)
+
+    def unloaded(self, name: str, bundle: Bundle, device: str) -> None:
+        """A bundle is not served because nobody wants it: no alert is due."""
+        self._info(name, bundle, device).set(0)
+        self._series("bundle_ready", name).set(0)
+
+    def _info(self, name: str, bundle: Bundle, device: str) -> Any:
+        manifest = bundle.manifest
         info = self._series("bundle_info", name, manifest.family, manifest.suite, bundle.precision, device)
         if (before := self._infos.get(name)) not in (None, info):
             before.set(0)
         self._infos[name] = info
-        info.set(1)
-        self._series("bundle_ready", name).set(int(well))
-
-    def unready(self, name: str) -> None:
-        self._series("bundle_ready", name).set(0)
+        return info
 
 
 def exposition() -> tuple[bytes, str]:

@@ -150,6 +150,17 @@ def test_the_pods_user_is_the_images_and_its_temporary_folder_can_be_written(obj
         assert bundles == [environment(stages)["BENTOML_HOME"] + "/models"]
 
 
+@overlays
+def test_pods_are_not_told_about_other_services(objects: list[Object]) -> None:
+    """A Service called nlu-... would become a variable that begins as settings do, and ends the start."""
+    assert pod(objects)["enableServiceLinks"] is False
+
+
+def test_pods_of_kserve_are_not_told_about_other_services_either() -> None:
+    service = yaml.safe_load((DEPLOY / "kserve/inferenceservice.yaml").read_text())["spec"]
+    assert service["predictor"]["enableServiceLinks"] is False
+
+
 def test_keys_come_from_a_secret_whose_file_the_setting_names() -> None:
     objects = OVERLAYS["production"]
     (volume,) = [v for v in pod(objects)["volumes"] if "secret" in v]

@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus"
 DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "clueserve.json").read_text(encoding="utf-8"))
 SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
-# Set by Prometheus as it scrapes.
-OF_THE_TARGET = {"job", "instance"}
+# Set by Prometheus as it scrapes; the namespace in Kubernetes alone.
+OF_THE_TARGET = {"namespace", "job", "instance"}
 
 promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool (requirements/debian.txt)")
 
@@ -98,8 +98,19 @@ def test_an_expression_only_uses_metrics_and_labels_that_there_are(owner: str, e
 
 def grouped(expression: str) -> set[str]:
     """Labels that an expression groups by or joins on."""
+    return set().union(*groupings(expression))
+
+
+def groupings(expression: str) -> list[set[str]]:
     lists = re.findall(r"\b(?:by|on)\s*[(]([^)]*)[)]", expression)
-    return {label.strip() for inside in lists for label in inside.split(",")}
+    return [{label.strip() for label in inside.split(",")} for inside in lists]
+
+
+def test_what_is_summed_by_job_is_summed_by_namespace_too() -> None:
+    """Staging's job is called as production's is."""
+    for kind in ("record", "alert"):
+        for name, rule in rules(kind).items():
+            assert all({"namespace", "job"} <= labels for labels in groupings(rule["expr"])), name
 
 
 def test_recorded_names_say_what_they_are_recorded_from() -> None:
@@ -149,10 +160,11 @@ def test_the_dashboards_panels_lie_beside_each_other() -> None:
 
 def test_the_dashboard_asks_the_chosen_data_source_about_the_chosen_servers() -> None:
     variables = {variable["name"] for variable in DASHBOARD["templating"]["list"]}
-    assert variables == {"datasource", "job", "instance", "bundle"}
+    assert variables == {"datasource", "namespace", "job", "instance", "bundle"}
     for panel in panels():
         for target in panel["targets"]:
             assert target["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
             selectors = re.findall(r"[{]([^{}]*)[}]", target["expr"])
             assert selectors, panel["title"]
-            assert all('job=~"$job", instance=~"$instance"' in inside for inside in selectors), panel["title"]
+            chosen = 'namespace=~"$namespace", job=~"$job", instance=~"$instance"'
+            assert all(chosen in inside for inside in selectors), panel["title"]

@@ -40,7 +40,7 @@ def main(checkpoint: str, suite: str, bundle: str, disk: str) -> None:
             with redirect_stderr(StringIO()) as said, redirect_stdout(said):
                 status = export(arguments)
             files = [str(path.relative_to(disk)) for path in Path(disk).rglob("*") if path.is_file()]
-            stored = [str(model.tag) for model in bentoml.models.list("tiny")] if place == "store" else []
+            stored = [str(model.tag) for model in bentoml.models.list()] if place == "store" else []
             line = said.getvalue().splitlines()[-1]
             print(json.dumps({"place": place, "part": part, "status": status, "said": line, "left": files + stored}))
             subprocess.run(["umount", disk], check=True)

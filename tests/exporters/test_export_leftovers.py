@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import bentoml
 import pytest
@@ -121,8 +124,48 @@ def test_the_store_holds_the_same_bundle_once_with_its_latest_labels(save, expor
     assert export_to(source, YNAT, out=None, name="twice", store_labels={"demo": "new"}).place == first
     assert bentoml.models.get(first).info.labels["demo"] == "new"
 
-    other = export_to(save(YNAT, seed=1), YNAT, out=None, name="twice").place
+    seeded = save(YNAT, seed=1)
+    other = export_to(seeded, YNAT, out=None, name="twice").place
     assert {str(model.tag) for model in bentoml.models.list("twice")} == {first, other}
+    assert str(bentoml.models.get("twice:latest").tag) == other
+    assert export_to(source, YNAT, out=None, name="twice").place == first
+    assert str(bentoml.models.get("twice:latest").tag) == first
+
+
+@pytest.mark.parametrize("step", ["of BentoML's", "into the store", "into its place"])
+def test_a_stored_bundle_stays_when_the_one_that_replaces_it_cannot_be_stored(
+    save, export_to, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    source = save(YNAT)
+    place = export_to(source, YNAT, out=None, name="whole", store_labels={"demo": "old"}).place
+    folder = Path(bentoml.models.get(place).path)
+    before = sorted(folder.parents[2].rglob("*"))
+    with monkeypatch.context() as patch:
+        if step == "into its place":
+            patch.setattr(shutil, "move", filled(shutil.move, str(folder)))
+        else:
+            patch.setattr(shutil, "copytree", filled(shutil.copytree, "/whole/" if "store" in step else "-model-whole"))
+        with pytest.raises(OSError, match="No space left"):
+            export_to(source, YNAT, out=None, name="whole", store_labels={"demo": "new"})
+    model = bentoml.models.get("whole:latest")
+    assert (str(model.tag), model.info.labels["demo"]) == (place, "old")
+    Bundle(Path(model.path)).verify()
+    assert sorted(folder.parents[2].rglob("*")) == before
+
+
+def filled(copy: Callable[..., Any], place: str) -> Callable[..., Any]:
+    """`copy` on a disk that is full when it is first written to the place."""
+    failed = []
+
+    def run(source: Any, to: Any, *rest: Any, **options: Any) -> Any:
+        if failed or place not in str(to):
+            return copy(source, to, *rest, **options)
+        failed.append(to)
+        Path(to).mkdir(parents=True, exist_ok=True)
+        (Path(to) / "half").write_text("of a bundle")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    return run
 
 
 def test_size_and_family_are_those_of_the_folder(save, export_to) -> None:

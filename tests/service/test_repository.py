@@ -33,16 +33,23 @@ def entry(folder: Path, share: float = 1.0) -> Entry:
 
 
 class Told:
-    """Telemetry that remembers what is ready."""
+    """Telemetry that remembers what is ready, and of which bundle it was told that it is unloaded."""
 
     def __init__(self) -> None:
         self.well: dict[str, bool] = {}
+        self.off: dict[str, Bundle] = {}
 
     def ready(self, name: str, bundle: Bundle, device: str, well: bool = True) -> None:
         self.well[name] = well
+        self.off.pop(name, None)
 
     def unready(self, name: str) -> None:
         self.well[name] = False
+        self.off.pop(name, None)
+
+    def unloaded(self, name: str, bundle: Bundle, device: str) -> None:
+        self.well[name] = False
+        self.off[name] = bundle
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_: lambda *_: None
@@ -130,6 +137,18 @@ def test_a_version_that_fails_its_golden_records_is_told_and_the_others_answer(
     worker.want(first)
     assert worker.repository.failures == worker.repository.problems == {}
     assert worker.ask("서울") == first.version
+
+
+def test_what_nobody_wants_is_unloaded_and_what_fails_is_not(worker: Worker, folders: list[Path]) -> None:
+    first, _, broken = (entry(folder) for folder in folders)
+    worker.want(first, loaded=False)
+    assert worker.told.off["topic"].version == first.version, "a worker that starts while it is unloaded"
+    worker.want(broken)
+    assert (worker.told.off, worker.told.well) == ({}, {"topic": False})
+    worker.want(broken, loaded=False)
+    assert list(worker.told.off) == ["topic"]
+    worker.want(first)
+    assert (worker.told.off, worker.told.well) == ({}, {"topic": True})
 
 
 def test_a_version_is_let_go_only_when_it_has_answered(worker: Worker, folders: list[Path]) -> None:

@@ -89,6 +89,27 @@ def test_gauges_are_of_the_living(tmp_path: Path) -> None:
     assert folder.series()["workers"] == 0
 
 
+def test_a_bundle_is_told_as_unloaded_only_while_nobody_wants_it(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    info = 'bundle_info{bundle="news",device="cpu",family="text-classification",precision="fp32",suite="s"}'
+    bundle = "SimpleNamespace(manifest=manifest, precision='fp32')"
+    unloaded = f"telemetry.unloaded('news', {bundle}, 'cpu')\n"
+    failed = "telemetry.unready('news')\n"
+    for script, expected in {
+        READY: (1, 1),
+        READY + failed: (0, 1),
+        READY + unloaded: (0, 0),
+        unloaded: (0, 0),  # by a worker that came later
+        READY + unloaded + failed: (0, 1),
+        READY + unloaded + READY: (1, 1),
+        failed: (0, None),
+    }.items():
+        worker = folder.start(script)
+        series = folder.series()
+        assert (series['bundle_ready{bundle="news"}'], series.get(info)) == expected, script
+        end(worker)
+
+
 def test_a_killed_worker_that_nobody_has_reaped_yet_is_dead(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     worker = folder.start("telemetry.in_flight.inc()\n")
