@@ -46,7 +46,10 @@ def parser() -> argparse.ArgumentParser:
 
 def moment(text: str) -> datetime:
     if days := DAYS.fullmatch(text):
-        return datetime.now(UTC).replace(microsecond=0) + timedelta(days=int(days[1]))
+        try:
+            return datetime.now(UTC).replace(microsecond=0) + timedelta(days=int(days[1]))
+        except OverflowError:
+            raise ValueError("there is no such day") from None
     found = datetime.fromisoformat(text)
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 

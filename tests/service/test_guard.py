@@ -243,6 +243,25 @@ def test_what_is_no_key_gets_the_form_again(door: Door, body: bytes) -> None:
     assert "<script" not in bytes(response.body).decode()
 
 
+@pytest.mark.parametrize("path", ["/ner", "/models/ner", "/a\nforged"])
+def test_a_fault_of_ours_is_answered_and_logged_without_the_key(
+    door: Door, path: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is raised before anything was sent would leave the caller waiting."""
+
+    def broken(presented: str) -> None:
+        raise ValueError(presented)
+
+    monkeypatch.setattr(door.guard.keys, "find", broken)
+    status, body, _ = door.ask(path, x_api_key=door.texts["team"])
+    failure = "the server failed on this request"
+    assert (status, body["error"]) == (500, failure if "models" in path else {"code": "internal", "message": failure})
+    assert door.refusals == ["internal"]
+    assert "ValueError" in caplog.text
+    assert door.texts["team"] not in caplog.text
+    assert "forged" not in caplog.text
+
+
 def test_a_websocket_is_closed(door: Door) -> None:
     sent: list[Any] = []
 

@@ -100,7 +100,9 @@ def test_a_link_to_the_file_stays_a_link(path: Path, capsys: pytest.CaptureFixtu
         (["new", "Team A"], "cannot be an id"),
         (["new", "there"], "same id"),
         (["new", "a", "--burst", "5"], "a burst needs a rate"),
-        (["new", "a", "--rate", "-1"], "greater than 0"),
+        (["new", "a", "--rate", "-1"], "greater than or equal to 0.000001"),
+        (["new", "a", "--rate", "inf"], "finite"),
+        (["new", "a", "--rate", "nan"], "finite"),
         (["remove", "nobody"], "has no key 'nobody'"),
     ],
 )
@@ -114,6 +116,13 @@ def test_what_cannot_be_is_said_and_changes_nothing(
     assert out == ""
     assert problem in err
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["99999999d", "999999999999999d", "tomorrow"])
+def test_a_moment_that_cannot_be_is_no_moment(text: str, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["new", "a", "--expires", text, "--file", str(path)])
+    assert "--expires: invalid moment" in capsys.readouterr().err
 
 
 def test_the_file_may_be_named_by_the_servers_own_variable(
