@@ -209,6 +209,8 @@ CALLER: ContextVar[Key | None] = ContextVar("caller", default=None)
 
 def named(path: str, models: Container[str]) -> list[str]:
     """The models that a path is about, whatever the protocol: their names stand between its slashes."""
+    if path.startswith("/assets/"):  # files, which are called what they are
+        return []
     return [part for part in path.split("/") if part in models]
 
 

@@ -119,7 +119,12 @@ def test_refusals_are_written_in_each_protocols_way(guarded: Guarded) -> None:
     for path in ("/models/klue-nli", "/v2/models/klue-nli/infer", "/tei/klue-nli/predict"):
         for answer in (guarded.ask("POST", path, key, json={}), guarded.ask("POST", path, json={})):
             assert isinstance(answer.json()["error"], str), path
-    assert guarded.ask("POST", "/tei/klue-nli/predict", json={}).json().keys() == {"error", "error_type"}
+    tei = [("POST", "/tei/klue-nli/predict"), ("POST", "/predict?model=klue-nli"), ("POST", "/rerank?model=klue-nli")]
+    tei += [("GET", "/info?model=klue-nli"), ("GET", "/health?model=klue-nli"), ("GET", "/tei/klue-nli/health")]
+    for method, path in tei:
+        for name, status in ((None, 401), (key, 403)):
+            answer = guarded.ask(method, path, name)
+            assert (answer.status_code, answer.json().keys()) == (status, {"error", "error_type"}), path
 
 
 def test_the_metrics_are_for_the_scraper(guarded: Guarded) -> None:

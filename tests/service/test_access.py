@@ -324,6 +324,7 @@ def test_without_keys_everybody_may_ask() -> None:
         ("/tei/nli/rerank", ["nli"]),
         ("/v1/models", []),
         ("/nerve", []),
+        ("/assets/0123/ner/nli", []),
     ],
 )
 def test_a_path_is_about_the_models_between_its_slashes(path: str, models: list[str]) -> None:
