@@ -124,9 +124,9 @@ def credentials(scope: Scope) -> tuple[str, bool]:
         elif name == b"x-api-key":
             header = value
         elif name == b"cookie":
-            cookie = signin.read(value)
+            cookie = signin.read(value) or cookie  # proxies may leave cookies in several headers
         elif name == b"sec-fetch-site":
-            own = value in {b"same-origin", b"none"}
+            own = value in signin.OWN
     typed = bearer or header
     found = typed or (cookie if own else b"")
     if not found:
