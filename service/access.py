@@ -43,8 +43,14 @@ class Entry(BaseModel):
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     role: Annotated[Role, Field(description="`caller` asks models, `metrics` reads /metrics, `admin` does everything")]
     bundles: Annotated[list[str] | None, Field(description="the only models it may ask; null = all")] = None
-    rate: Annotated[float, Field(gt=0, description="requests a second over all workers")] | None = None
-    burst: Annotated[int, Field(ge=1, description="requests at once; by default a second's worth")] | None = None
+    # Between what can be reckoned with: a bucket of an infinite rate, or one of nearly nothing, has no time to wait.
+    rate: (
+        Annotated[float, Field(ge=1e-6, le=1e9, allow_inf_nan=False, description="requests a second over all workers")]
+        | None
+    ) = None
+    burst: Annotated[int, Field(ge=1, le=10**9, description="requests at once; by default a second's worth")] | None = (
+        None
+    )
     expires: AwareDatetime | None = None
 
     @model_validator(mode="after")
@@ -125,6 +131,7 @@ class Keys:
         self._clock = clock
         self._stamp = self._stat()
         self._keys = self._read()
+        self._problem: str | None = None
         self._next = clock() + RECHECK
 
     def find(self, presented: str) -> Key:
@@ -144,12 +151,15 @@ class Keys:
         try:
             # Before it is read: what is written meanwhile is seen the next time.
             stamp = self._stat()
-            if stamp == self._stamp:
-                return
-            self._stamp = stamp
-            keys = self._read()
+            keys = None if stamp == self._stamp else self._read()
         except ConfigError as error:
-            log.error("%s; the keys stay as they were", error)
+            # Tried again each time, since it may have been a fault of the moment, and told once.
+            if self._problem != (problem := str(error)):
+                log.error("%s; the keys stay as they were", problem)
+            self._problem = problem
+            return
+        self._stamp, self._problem = stamp, None
+        if keys is None:
             return
         # A key that did not change keeps what it has used of its rate.
         self._keys = {
@@ -199,6 +209,8 @@ CALLER: ContextVar[Key | None] = ContextVar("caller", default=None)
 
 def named(path: str, models: Container[str]) -> list[str]:
     """The models that a path is about, whatever the protocol: their names stand between its slashes."""
+    if path.startswith("/assets/"):  # files, which are called what they are
+        return []
     return [part for part in path.split("/") if part in models]
 
 

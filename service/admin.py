@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from service.access import may_ask
 from service.board import Board, Desired, Entry, Model
 from service.config import open_reference
 from service.errors import BundleError, DeadlineExceeded, InvalidItem
@@ -76,7 +77,7 @@ class Admin:
 
     async def index(self, asked: Asked) -> Response:
         request = await parse(IndexRequest, asked.body or b"{}")
-        entries = [entry for name in self._server.bundles for entry in self._entries(name)]
+        entries = [entry for name in filter(may_ask, self._server.bundles) for entry in self._entries(name)]
         return json_response([entry for entry in entries if entry["state"] == "READY" or not request.ready])
 
     def load(self, name: str) -> Handler:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import lru_cache
 from typing import Any
 
 import bentoml
@@ -41,7 +42,7 @@ os.environ.setdefault("BENTOML_DO_NOT_TRACK", "True")
 GRACE = 5
 
 # Answered by BentoML.
-BEHIND = ("/livez", "/healthz", "/readyz", "/schema.json")
+BEHIND = ("/livez", "/healthz", "/readyz")
 
 PROTOCOLS = (hf, oip, tei)
 
@@ -67,6 +68,11 @@ def build_service(server: Server, keys: Keys | None = None) -> Any:
         routes |= protocol.routes(server)
         styles |= protocol.STYLES
     routes |= playground.routes()
+
+    async def schema(_: Asked) -> Response:
+        return json_response(openapi.calls(service.schema(), server.bundles, may_ask))
+
+    routes["/schema.json"] = {"GET": Endpoint(schema)}
     if keys:
         routes |= signin.routes(keys)
 
@@ -137,11 +143,18 @@ def build_service(server: Server, keys: Keys | None = None) -> Any:
 def pages(server: Server) -> dict[str, Handler]:
     """What is read rather than asked: the list of models, the OpenAPI document, the metrics."""
     manifests = {name: bundle.manifest for name, bundle in server.bundles.items()}
-    document = openapi.document(FAMILIES, manifests, __version__)
-    for protocol in PROTOCOLS:
-        document["paths"] |= protocol.paths(server)
-    if server.settings.keys_file:
-        openapi.secured(document)
+    others = {path: methods for protocol in PROTOCOLS for path, methods in protocol.paths(server).items()}
+
+    @lru_cache(maxsize=32)
+    def document(names: frozenset[str]) -> dict[str, Any]:
+        """For a caller who may ask these models."""
+        some = {name: manifest for name, manifest in manifests.items() if name in names}
+        found = openapi.document(FAMILIES, some, __version__, others)
+        if server.settings.keys_file:
+            openapi.secured(found)
+        return found
+
+    document(frozenset(manifests))  # what is wrong with it ends the start
 
     def entries() -> list[dict[str, Any]]:
         bundles = ((n, b) for n, b in server.bundles.items() if may_ask(n))
@@ -151,8 +164,7 @@ def pages(server: Server) -> dict[str, Handler]:
         return json_response({"models": entries(), "limits": server.settings.limits()})
 
     async def docs(_: Asked) -> Response:
-        some = not all(map(may_ask, server.bundles))
-        return json_response(openapi.narrowed(document, server.bundles, may_ask) if some else document)
+        return json_response(document(frozenset(filter(may_ask, manifests))))
 
     async def metrics(_: Asked) -> Response:
         content, media_type = await asyncio.to_thread(exposition)

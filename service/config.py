@@ -31,6 +31,7 @@ SHARED = re.compile(r"(.+)@(0|0?\.[0-9]+)")
 
 ROUTE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 RESERVED = {
+    # What begins a path.
     "v1",
     "v2",
     "models",
@@ -48,7 +49,19 @@ RESERVED = {
     "schema.json",
     "static_content",
     "assets",
+    # What stands beside a name in one.
+    "batch",
+    "index",
+    "infer",
+    "live",
+    "load",
+    "ready",
+    "repository",
+    "session",
+    "unload",
+    "versions",
 }
+"""Words of our own paths: whatever the protocol, a name between slashes is a model's."""
 
 
 class Settings(BaseSettings):
@@ -127,7 +140,10 @@ def find_models(settings: Settings) -> dict[str, Model]:
         bundle = open_reference(ref.strip())
         name = alias.strip() if given else bundle.manifest.name
         if name in RESERVED or not ROUTE.fullmatch(name):
-            raise ConfigError(f"NLU_MODELS: {name!r} cannot be a route; use letters, digits, '-', '_' and '.'")
+            raise ConfigError(
+                f"NLU_MODELS: {name!r} cannot be a route; use letters, digits, '-', '_' and '.', "
+                "and none of the words of other paths"
+            )
         version = Entry(reference=ref.strip(), folder=bundle.folder.absolute(), version=bundle.version, share=share)
         found.setdefault(name, []).append((version, bool(shared)))
     if not found:

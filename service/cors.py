@@ -8,15 +8,28 @@ from typing import Any
 ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?")
 # Headers that browsers keep from a script unless they are named.
 EXPOSED = (
+    "Inference-Header-Content-Length",
     "Retry-After",
     "WWW-Authenticate",
     "X-Batch-Rows",
     "X-Inference-Ms",
+    "X-Inference-Time",
+    "X-Model-Version",
     "X-Queue-Ms",
+    "X-Queue-Time",
     "X-Request-Id",
+    "X-Tokenization-Time",
     "X-Tokenize-Ms",
+    "X-Total-Time",
 )
-SENT = ("Authorization", "Content-Type", "traceparent", "X-API-Key", "X-Request-Id")
+SENT = (
+    "Authorization",
+    "Content-Type",
+    "Inference-Header-Content-Length",
+    "traceparent",
+    "X-API-Key",
+    "X-Request-Id",
+)
 
 
 def origins(text: str) -> list[str]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Container, Mapping
 from time import monotonic
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service import signin
 from service.access import CALLER, Key, Keys, named
-from service.errors import Forbidden, ServiceError, Unauthorized
+from service.errors import Forbidden, InternalError, ServiceError, Unauthorized, without_message
 from service.exchange import failed, keyed
 from service.gate import PROBES
 from service.http import Style, error_response
+
+log = logging.getLogger("bentoml.clueserve")
 
 METRICS = "/metrics"
 OPEN = PROBES - {METRICS} | {signin.PATH}
@@ -56,17 +60,24 @@ class Guard:
         try:
             key = self._admit(scope)
         except ServiceError as error:
-            self.refused(error.reason)
-            failed(error.reason)
-            style = self.styles.get(scope["path"][1:].partition("/")[0], error_response)
-            response = signin.page() if error.status == 401 and signin.shown(scope) else style(error)
-            await response(scope, receive, send)
+            await self._refuse(error, scope)(scope, receive, send)
+            return
+        except Exception as error:
+            log.error("a key could not be checked\n%s", without_message(error))  # nor the path, which is a stranger's
+            await self._refuse(InternalError("the server failed on this request"), scope)(scope, receive, send)
             return
         token = CALLER.set(key)
         try:
             await self.app(scope, receive, send)
         finally:
             CALLER.reset(token)
+
+    def _refuse(self, error: ServiceError, scope: Scope) -> Response:
+        self.refused(error.reason)
+        failed(error.reason)
+        if error.status == 401 and signin.shown(scope):
+            return signin.page()
+        return self.styles.get(scope["path"][1:].partition("/")[0], error_response)(error)
 
     def _admit(self, scope: Scope) -> Key:
         """The key that a request came with; a ServiceError if it came with none that may do this now."""
@@ -113,9 +124,9 @@ def credentials(scope: Scope) -> tuple[str, bool]:
         elif name == b"x-api-key":
             header = value
         elif name == b"cookie":
-            cookie = signin.read(value)
+            cookie = signin.read(value) or cookie  # proxies may leave cookies in several headers
         elif name == b"sec-fetch-site":
-            own = value in {b"same-origin", b"none"}
+            own = value in signin.OWN
     typed = bearer or header
     found = typed or (cookie if own else b"")
     if not found:

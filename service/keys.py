@@ -1,17 +1,19 @@
 """Makes, lists and removes keys: `python -m service.keys {new,list,remove}`.
 
 A new key is printed once; the file holds its hash. The file is replaced as a whole, so that a server that reads it
-again never sees half of it.
+again never sees half of it. Who changes it locks a file beside it, so that no change is lost to another.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import get_args
@@ -44,7 +46,10 @@ def parser() -> argparse.ArgumentParser:
 
 def moment(text: str) -> datetime:
     if days := DAYS.fullmatch(text):
-        return datetime.now(UTC).replace(microsecond=0) + timedelta(days=int(days[1]))
+        try:
+            return datetime.now(UTC).replace(microsecond=0) + timedelta(days=int(days[1]))
+        except OverflowError:
+            raise ValueError("there is no such day") from None
     found = datetime.fromisoformat(text)
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
@@ -55,7 +60,6 @@ def new(options: argparse.Namespace) -> str:
         raise ConfigError(f"{options.id!r} cannot be an id: use up to 32 of a-z, 0-9 and -")
     text, digest = make(options.id)
     bundles = None if options.bundles is None else [name.strip() for name in options.bundles.split(",")]
-    known = read(options.file).keys if options.file.exists() else []
     try:
         entry = Entry(
             id=options.id,
@@ -66,22 +70,34 @@ def new(options: argparse.Namespace) -> str:
             burst=options.burst,
             expires=options.expires,
         )
-        write(options.file, File(keys=[*known, entry]))
+        with changing(options.file):
+            known = read(options.file).keys if options.file.exists() else []
+            write(options.file, File(keys=[*known, entry]))
     except ValidationError as error:
         raise ConfigError("; ".join(e["msg"] for e in error.errors())) from None
     return text
 
 
 def remove(options: argparse.Namespace) -> str:
-    known = read(options.file).keys
-    if all(entry.id != options.id for entry in known):
-        raise ConfigError(f"{options.file} has no key {options.id!r}")
-    write(options.file, File(keys=[entry for entry in known if entry.id != options.id]))
+    with changing(options.file):
+        known = read(options.file).keys
+        if all(entry.id != options.id for entry in known):
+            raise ConfigError(f"{options.file} has no key {options.id!r}")
+        write(options.file, File(keys=[entry for entry in known if entry.id != options.id]))
     return f"{options.id} is removed"
 
 
 def listing(options: argparse.Namespace) -> str:
     return "\n".join(entry.model_dump_json(exclude={"sha256"}, exclude_none=True) for entry in read(options.file).keys)
+
+
+@contextmanager
+def changing(path: Path) -> Iterator[None]:
+    """Nobody else changes the file from when it is read until it is written."""
+    path = path.resolve()
+    with path.with_name(f".{path.name}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def write(path: Path, file: File) -> None:

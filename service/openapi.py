@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -60,8 +60,16 @@ def describe(name: str, task: Task | None, bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def document(families: Mapping[str, type[Task]], manifests: Mapping[str, Manifest], version: str) -> dict[str, Any]:
-    """OpenAPI 3.1 of the native endpoints; every request body carries an example that runs."""
+def document(
+    families: Mapping[str, type[Task]],
+    manifests: Mapping[str, Manifest],
+    version: str,
+    others: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """OpenAPI 3.1 of the native endpoints; every request body carries an example that runs.
+
+    `others`: paths of the protocols, for any model. Nothing is told of a model that has no manifest here.
+    """
     used = {families[m.family] for m in manifests.values()}
     models: list[tuple[type[BaseModel], Any]] = [(t.Input, "validation") for t in used] + [
         (t.Output, "serialization") for t in used
@@ -98,6 +106,7 @@ def document(families: Mapping[str, type[Task]], manifests: Mapping[str, Manifes
     if together := parse.description(manifests):
         paths[parse.PATH] = _operation(*together)
     paths["/v1/models"] = {"get": {"summary": "What is served", "responses": {"200": {"description": "models"}}}}
+    paths |= narrowed(others or {}, manifests)
     return {
         "openapi": "3.1.0",
         "info": {"title": "clueserve", "version": version},
@@ -116,22 +125,30 @@ def secured(document: dict[str, Any]) -> None:
     document["security"] = [{name: []} for name in schemes]
 
 
-def narrowed(document: dict[str, Any], models: Collection[str], allowed: Callable[[str], bool]) -> dict[str, Any]:
-    """For a caller who may ask only some models: without the paths that are about others, and without their names."""
+def narrowed(paths: Mapping[str, Any], models: Container[str]) -> dict[str, Any]:
+    """Paths for any model, whose parameters name none but these."""
 
     def operation(found: dict[str, Any]) -> dict[str, Any]:
-        given = found.get("parameters", [])
-        own = [
-            p | {"schema": p["schema"] | {"enum": list(filter(allowed, models))}} for p in given if p["name"] == MODEL
+        given = [
+            p | {"schema": p["schema"] | {"enum": [name for name in p["schema"]["enum"] if name in models]}}
+            if p["name"] == MODEL
+            else p
+            for p in found.get("parameters", [])
         ]
-        return found | {"parameters": own + [p for p in given if p["name"] != MODEL]} if own else found
+        return found | ({"parameters": given} if given else {})
 
-    return document | {
-        "paths": {
-            path: {method: operation(found) for method, found in methods.items()}
-            for path, methods in document["paths"].items()
-            if all(map(allowed, named(path, models)))
-        }
+    return {path: {method: operation(found) for method, found in methods.items()} for path, methods in paths.items()}
+
+
+def calls(schema: dict[str, Any], models: Container[str], allowed: Callable[[str], bool]) -> dict[str, Any]:
+    """What BentoML's clients read in /schema.json, without the calls that are about models that are not allowed."""
+
+    def may(path: str) -> bool:
+        return all(map(allowed, named(path, models)))
+
+    return schema | {
+        "routes": [route for route in schema["routes"] if may(route["route"])],
+        "paths": {path: facts for path, facts in schema["paths"].items() if may(path)},
     }
 
 

@@ -74,11 +74,11 @@ def _check(request: ParseItem, families: Mapping[str, str], limit: int) -> None:
         path = f"tasks.{i}"
         if name not in families:
             raise InvalidItem("there is no such model; GET /v1/models lists them", field=path, code="unknown_task")
+        require(name, path)
         if not takes_text(families[name]):
             raise InvalidItem(f"{families[name]} needs more than a text: ask /{name}", field=path, code="unfit_task")
         if name in request.tasks[:i]:
             raise InvalidItem("the task is named twice", field=path)
-        require(name, path)
     items = len(request.tasks) * (1 if isinstance(request.text, str) else len(request.text))
     if items > limit:
         raise InvalidItem(f"{items} answers, texts by tasks; at most {limit}", field="text", code="batch_too_large")

@@ -81,9 +81,14 @@ class Server:
         return Status(ready=bool(self.seen), seen=self.seen, problems=self.repository.problems)
 
     def ready(self) -> None:
-        """Returns if every bundle passed its golden records in all workers; NotReady says what is amiss."""
+        """Returns if every bundle passed its golden records in all workers; NotReady says what is amiss.
+
+        Probes answer so, to everybody: where keys are wanted, why a bundle failed is for who has one.
+        """
         if self.draining:
             raise NotReady("draining")
+        if self.failures and self.settings.keys_file:
+            raise NotReady("not loaded: " + ", ".join(sorted(self.failures)))
         if self.failures:
             raise NotReady("; ".join(f"{name}: {why}" for name, why in sorted(self.failures.items())))
         if loading := [name for name in self.bundles if name not in self.runners and not self._unloaded(name)]:

@@ -19,6 +19,10 @@ from service.http import Asked, Endpoint
 
 PATH = "/v1/session"
 COOKIE = "clueserve_key"
+OWN = frozenset({b"same-origin", b"none"})
+"""What browsers write into `Sec-Fetch-Site` if no other site is behind a request."""
+LONGEST = 1024
+"""Bytes of a form: a key fits in many times, and nobody makes us read a megabyte of fields."""
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; display: grid; place-items: center; min-height: 90vh; margin: 0 1rem;
   color-scheme: light dark; }
@@ -67,16 +71,26 @@ def read(cookies: bytes) -> bytes:
     return b""
 
 
+def over_tls(asked: Asked) -> bool:
+    """Whether a browser asked by TLS: it names its page, and a proxy what it was asked by, the first one first."""
+    proxies = (asked.header("x-forwarded-proto") or "").partition(",")[0].strip().lower()
+    return proxies == "https" or (asked.header("origin") or "").startswith("https://")
+
+
 def routes(keys: Keys) -> dict[str, dict[str, Endpoint]]:
     async def handle(asked: Asked) -> Response:
+        # Another site would sign a visitor in with a key of its own.
+        if asked.headers.get(b"sec-fetch-site", b"none") not in OWN:
+            return page()
+        if len(asked.body) > LONGEST:
+            return page(WRONG)
         given = parse_qs(asked.body.decode("latin-1")).get("key", [""])[0].strip()
         try:
             keys.find(given)
         except Unauthorized:
             return page(WRONG)
         response = RedirectResponse("/", 303, {"Cache-Control": "no-store"})
-        secure = asked.header("x-forwarded-proto") == "https"
-        response.set_cookie(COOKIE, given, httponly=True, samesite="strict", secure=secure)
+        response.set_cookie(COOKIE, given, httponly=True, samesite="strict", secure=over_tls(asked))
         return response
 
     return {PATH: {"POST": Endpoint(handle, (b"application/x-www-form-urlencoded",))}}

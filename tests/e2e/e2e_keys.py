@@ -45,6 +45,7 @@ class Guarded(Server):
         self.keeper.new("ner", "--bundles", "klue-ner")
         self.keeper.new("scraper", "--role", "metrics")
         self.keeper.new("ops", "--role", "admin")
+        self.keeper.new("ops-ner", "--role", "admin", "--bundles", "klue-ner")
         self.keeper.new("slow", "--rate", "1", "--burst", "4")
         super().__init__(
             {

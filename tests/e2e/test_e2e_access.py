@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 import requests
-from e2e_keys import TEXT, Guarded, serving
+from e2e_keys import NAMES, TEXT, Guarded, serving
 from huggingface_hub import InferenceClient, configure_http_backend
 from huggingface_hub.errors import HfHubHTTPError
 from tritonclient.http import InferenceServerClient
@@ -72,7 +71,14 @@ def test_a_key_for_one_model_gets_that_one_by_every_protocol_and_no_other(guarde
     key = "ner"
     assert [m["name"] for m in guarded.ask("GET", "/v1/models", key).json()["models"]] == ["klue-ner"]
     document = guarded.ask("GET", "/docs.json", key).json()
-    assert "klue-nli" not in json.dumps(document["paths"])
+    for page in ("/docs.json", "/schema.json", "/v1/models", "/v2", "/info?model=klue-ner", "/"):
+        told = guarded.ask("GET", page, key).text
+        assert not [word for word in ("klue-nli", "klue_nli", "klue-ynat", "klue_ynat") if word in told], page
+    assert {r["route"] for r in guarded.ask("GET", "/schema.json", key).json()["routes"]} == {
+        "/klue-ner",
+        "/klue-ner/batch",
+    }
+    assert len(guarded.ask("GET", "/schema.json", "all").json()["routes"]) == 2 * len(NAMES)
     assert document["security"] == [{"bearer": []}, {"header": []}]
     pair, hypothesis = {"text": TEXT, "text_pair": TEXT}, {"inputs": [TEXT, TEXT]}
     allowed: list[tuple[str, str, Any]] = [
@@ -92,6 +98,7 @@ def test_a_key_for_one_model_gets_that_one_by_every_protocol_and_no_other(guarde
         ("GET", "/v2/models/klue-nli/ready", None),
         ("POST", "/v2/models/klue-nli/infer", {"inputs": []}),
         ("POST", "/parse", {"text": TEXT, "tasks": ["klue-ner", "klue-ynat"]}),
+        ("POST", "/parse", {"text": TEXT, "tasks": ["klue-nli"]}),
         ("GET", "/info?model=klue-ynat", None),
         ("POST", "/predict?model=klue-ynat", {"inputs": TEXT}),
         ("POST", "/predict?model=klue-ynat", {"no": "item"}),
@@ -112,7 +119,12 @@ def test_refusals_are_written_in_each_protocols_way(guarded: Guarded) -> None:
     for path in ("/models/klue-nli", "/v2/models/klue-nli/infer", "/tei/klue-nli/predict"):
         for answer in (guarded.ask("POST", path, key, json={}), guarded.ask("POST", path, json={})):
             assert isinstance(answer.json()["error"], str), path
-    assert guarded.ask("POST", "/tei/klue-nli/predict", json={}).json().keys() == {"error", "error_type"}
+    tei = [("POST", "/tei/klue-nli/predict"), ("POST", "/predict?model=klue-nli"), ("POST", "/rerank?model=klue-nli")]
+    tei += [("GET", "/info?model=klue-nli"), ("GET", "/health?model=klue-nli"), ("GET", "/tei/klue-nli/health")]
+    for method, path in tei:
+        for name, status in ((None, 401), (key, 403)):
+            answer = guarded.ask(method, path, name)
+            assert (answer.status_code, answer.json().keys()) == (status, {"error", "error_type"}), path
 
 
 def test_the_metrics_are_for_the_scraper(guarded: Guarded) -> None:
@@ -125,3 +137,7 @@ def test_models_are_loaded_and_unloaded_by_administrators(guarded: Guarded) -> N
     for path in ("/v2/repository/index", "/v2/repository/models/klue-ner/load"):
         statuses = [guarded.ask("POST", path, key, json={}).status_code for key in (None, "all", "scraper", "ops")]
         assert statuses == [401, 403, 403, 200], path
+    for key, names in (("ops", set(NAMES)), ("ops-ner", {"klue-ner"})):
+        index = guarded.ask("POST", "/v2/repository/index", key, json={}).json()
+        assert {entry["name"] for entry in index} == names
+    assert guarded.ask("POST", "/v2/repository/models/klue-nli/load", "ops-ner", json={}).status_code == 403

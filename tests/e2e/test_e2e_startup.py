@@ -14,6 +14,7 @@ import httpx
 import onnxruntime
 import pytest
 from conftest import StartServer
+from e2e_keys import Keeper
 from e2e_servers import DEMO, Server, bundle_folder
 
 ALL = ",".join(f"{name}:latest" for name in DEMO)
@@ -112,6 +113,28 @@ def test_a_bundle_that_misses_its_golden_record_is_never_ready(
         sleep(0.1)
     assert answer.status_code == 200
     assert post(server, "/topic", {"text": "코스피"}).status_code == 503
+
+
+def test_with_keys_strangers_are_not_told_why_a_bundle_is_not_ready(
+    start_server: StartServer, copy_of: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder = copy_of("klue-ynat")
+
+    def flip(manifest: Any) -> None:
+        manifest["golden"][0]["answer"]["label"] = "정치"
+
+    edit(folder, flip)
+    keeper = Keeper(tmp_path / "keys.json")
+    key = keeper.new("mine")
+    server = start_server({"NLU_MODELS": f"topic={folder}", "NLU_KEYS_FILE": str(keeper.path)}, ready=False)
+    settled(server)
+    for path in ("/readyz", "/health", "/v2/health/ready"):
+        status, body = server.get(path)
+        assert (status, "topic" in body) == (503, True), path
+        assert not [word for word in ("golden", "정치", str(folder)) if word in body], path
+    answer = httpx.get(server.url + "/v1/models", headers={"x-api-key": key}, trust_env=False)
+    assert "golden record 0" in answer.json()["models"][0]["reason"]
+    assert "golden record 0" in server.log
 
 
 @pytest.mark.parametrize("file", ["model.onnx", "model.onnx.data", "tokenizer.json"])

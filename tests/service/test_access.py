@@ -98,6 +98,12 @@ def test_a_key_ends_with_its_time(tmp_path: Path) -> None:
         ({"sha256": "abc"}, r"keys\.0\.sha256"),
         ({"role": "root"}, r"keys\.0\.role"),
         ({"rate": 0}, r"keys\.0\.rate"),
+        ({"rate": "inf"}, r"keys\.0\.rate"),
+        ({"rate": 1e-310}, r"keys\.0\.rate"),
+        ({"rate": 1e308}, r"keys\.0\.rate"),
+        ({"rate": 1, "burst": 10**300}, r"keys\.0\.burst"),
+        ({"rate": 1, "burst": 10**400}, r"keys\.0\.burst"),
+        ({"expires": 1e300}, r"keys\.0\.expires"),
         ({"burst": 5}, "a burst needs a rate"),
         ({"rate": 1, "burst": 0}, r"keys\.0\.burst"),
         ({"expires": "tomorrow"}, r"keys\.0\.expires"),
@@ -110,6 +116,30 @@ def test_a_file_is_refused_with_what_is_wrong(tmp_path: Path, change: dict[str, 
     with pytest.raises(ConfigError, match=problem) as refused:
         Keys(write(tmp_path / "keys", entry("a")[1] | change))
     assert str(tmp_path / "keys") in str(refused.value)
+
+
+def test_an_infinite_number_is_refused_as_well(tmp_path: Path) -> None:
+    path = write(tmp_path / "keys", entry("a")[1] | {"rate": 17})
+    path.write_text(path.read_text().replace("17", "1e999"))
+    with pytest.raises(ConfigError, match=r"keys\.0\.rate"):
+        Keys(path)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"rate": 1e-6},
+        {"rate": 1e9},
+        {"rate": 1e-6, "burst": 10**9},
+        {"rate": 1e9, "burst": 1},
+        {"expires": "9999-12-31T23:59:59-23:59"},
+        {"expires": "0001-01-01T00:00:00+23:59"},
+    ],
+)
+def test_whatever_a_file_may_say_can_be_kept(facts: dict[str, Any]) -> None:
+    made = Key(Entry.model_validate(entry("a", **facts)[1]), workers=64)
+    for _ in range(3):
+        admitted(made, 0.0)
 
 
 def test_a_file_that_is_not_there_is_not_json_or_has_an_id_twice_is_refused(tmp_path: Path) -> None:
@@ -177,6 +207,30 @@ def test_a_file_that_breaks_leaves_the_keys_and_is_logged_once(
         assert keys.find(text).id == "a"
     assert caplog.text.count("the keys stay as they were") == 2
     replace()
+    clock.now += RECHECK
+    with pytest.raises(Unauthorized):
+        keys.find(text)
+
+
+def test_a_file_that_could_not_be_read_for_a_moment_is_read_again(
+    rotated: tuple[Path, Clock, Callable[..., None]], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a server has no file descriptor left: what was revoked then must not stay valid."""
+    path, clock, replace = rotated
+    text, known = entry("a")
+    replace(known)
+    keys = Keys(path, clock=clock)
+    replace()
+
+    def full(path: Path) -> bytes:
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", full)
+        for _ in range(3):
+            clock.now += RECHECK
+            assert keys.find(text).id == "a"
+    assert caplog.text.count("the keys stay as they were") == 1
     clock.now += RECHECK
     with pytest.raises(Unauthorized):
         keys.find(text)
@@ -270,6 +324,7 @@ def test_without_keys_everybody_may_ask() -> None:
         ("/tei/nli/rerank", ["nli"]),
         ("/v1/models", []),
         ("/nerve", []),
+        ("/assets/0123/ner/nli", []),
     ],
 )
 def test_a_path_is_about_the_models_between_its_slashes(path: str, models: list[str]) -> None:

@@ -10,10 +10,16 @@ from starlette.middleware.cors import CORSMiddleware
 
 from service import cors
 from service.config import Settings, load_settings
-from service.errors import ConfigError
+from service.endpoints import timing_headers
+from service.errors import ConfigError, InvalidItem, Overloaded, Unauthorized
 from service.http import json_response
+from service.protocols import tei
+from service.protocols.tensors import HEADER_LENGTH
+from service.runner import Result
+from service.types import Timing
 
 ORIGIN = "https://example.org"
+TIMING = Timing(version="1", rows=1)
 
 
 def ask(method: str, origin: str | None, **headers: str) -> tuple[int, dict[str, str]]:
@@ -55,9 +61,15 @@ def test_a_page_that_is_named_may_ask_with_a_key_and_read_what_the_headers_say()
     status, headers = ask("POST", ORIGIN)
     assert (status, headers["access-control-allow-origin"], headers["vary"]) == (200, ORIGIN, "Origin")
     exposed = headers["access-control-expose-headers"].split(", ")
-    assert {"X-Queue-Ms", "X-Tokenize-Ms", "X-Inference-Ms", "X-Batch-Rows", "X-Request-Id", "Retry-After"} <= set(
-        exposed
-    )
+    ours = {"X-Request-Id", *InvalidItem("").headers(), *Overloaded("", 1).headers(), *Unauthorized("").headers()}
+    ours |= timing_headers(TIMING).keys() | tei._headers([Result({}, TIMING)], 0.0).keys() | {HEADER_LENGTH}
+    assert {"Retry-After", "X-Model-Version", "X-Queue-Ms", "X-Queue-Time"} <= ours
+    assert ours <= set(exposed)
+
+
+def test_a_page_that_is_named_may_send_tensors_in_binary() -> None:
+    asked = {"access_control_request_method": "POST", "access_control_request_headers": HEADER_LENGTH.lower()}
+    assert ask("OPTIONS", ORIGIN, **asked)[0] == 200
 
 
 @pytest.mark.parametrize("origin", ["https://evil.org", "http://example.org", "https://example.org.evil.org", "null"])

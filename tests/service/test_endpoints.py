@@ -159,6 +159,17 @@ def test_a_server_is_ready_when_every_bundle_is_and_says_what_is_not(desk: Desk)
         server.ready()
 
 
+def test_where_keys_are_wanted_strangers_hear_which_bundles_failed_but_not_why(
+    benches: Callable[..., Bench], tmp_path: Path
+) -> None:
+    """Probes are open to everybody, and a reason has folders and golden texts in it."""
+    server = Desk(benches(), keys_file=tmp_path / "keys.json").server
+    server.failures |= {"re": "/srv/re: golden record 0 differs at label", "ner": "/srv/ner: it has no graph"}
+    with pytest.raises(NotReady, match=r"^not loaded: ner, re$"):
+        server.ready()
+    assert server.condition("re")["reason"] == "/srv/re: golden record 0 differs at label"
+
+
 def test_a_server_of_several_processes_is_ready_when_all_have_loaded(
     benches: Callable[..., Bench], tmp_path: Path
 ) -> None:

@@ -55,7 +55,7 @@ class Door:
         await json_response({"key": key and key.id, "may": sorted(filter(may_ask, MODELS))})(scope, receive, send)
 
     def ask(self, path: str, method: str = "POST", query: str = "", **headers: str) -> tuple[int, Any, dict[str, str]]:
-        named = [(name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in headers.items()]
+        named = [(name.replace("_", "-").lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
         scope = {"type": "http", "method": method, "path": path, "query_string": query.encode(), "headers": named}
         sent: list[dict[str, Any]] = []
 
@@ -125,6 +125,7 @@ def test_the_health_of_one_model_needs_a_key(door: Door) -> None:
         {"cookie": "a=b; clueserve_key={}; c=d"},
         {"cookie": "clueserve_key={}", "sec_fetch_site": "same-origin"},
         {"authorization": "Bearer {}", "cookie": "clueserve_key=rubbish", "sec_fetch_site": "cross-site"},
+        {"cookie": "clueserve_key={}", "Cookie": "c=d"},
     ],
 )
 def test_a_key_may_stand_in(door: Door, headers: dict[str, str]) -> None:
@@ -235,12 +236,61 @@ def test_a_key_that_is_given_there_goes_into_a_cookie_that_no_script_and_no_othe
     )
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"x_forwarded_proto": b"HTTPS"},
+        {"x_forwarded_proto": b"https, http"},
+        {"origin": b"https://nlu.example"},
+        {"x_forwarded_proto": b"http", "origin": b"https://nlu.example"},
+    ],
+)
+def test_the_cookie_of_a_page_behind_tls_is_sent_over_tls_only(door: Door, headers: dict[str, bytes]) -> None:
+    """Whoever ends TLS may write its header in other ways or not at all; a browser says where its page is from."""
+    cookie = sign_in(door, f"key={door.texts['team']}".encode(), **headers).headers["set-cookie"]
+    assert "Secure" in cookie.split("; ")
+
+
+@pytest.mark.parametrize("site", [b"cross-site", b"same-site"])
+def test_another_site_cannot_sign_a_visitor_in(door: Door, site: bytes) -> None:
+    """With a key of its own, under which the visitor would then ask."""
+    response = sign_in(door, f"key={door.texts['team']}".encode(), sec_fetch_site=site)
+    assert (response.status_code, "set-cookie" in response.headers) == (401, False)
+
+
+def test_a_form_that_is_longer_than_any_key_is_not_read(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It needs no key, and a megabyte of fields takes a tenth of a second of everybody's time."""
+    read: list[Any] = []
+    monkeypatch.setattr(signin, "parse_qs", lambda text: read.append(text) or {})
+    assert sign_in(door, b"a=&" * 300_000).status_code == 401
+    assert read == []
+
+
 @pytest.mark.parametrize("body", [b"", b"key=", b"key=rubbish", b"\xff\xfe", b"key=%3Cscript%3E"])
 def test_what_is_no_key_gets_the_form_again(door: Door, body: bytes) -> None:
     response = sign_in(door, body)
     assert (response.status_code, "set-cookie" in response.headers) == (401, False)
     assert 'role="alert"' in bytes(response.body).decode()
     assert "<script" not in bytes(response.body).decode()
+
+
+@pytest.mark.parametrize("path", ["/ner", "/models/ner", "/a\nforged"])
+def test_a_fault_of_ours_is_answered_and_logged_without_the_key(
+    door: Door, path: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is raised before anything was sent would leave the caller waiting."""
+
+    def broken(presented: str) -> None:
+        raise ValueError(presented)
+
+    monkeypatch.setattr(door.guard.keys, "find", broken)
+    status, body, _ = door.ask(path, x_api_key=door.texts["team"])
+    failure = "the server failed on this request"
+    assert (status, body["error"]) == (500, failure if "models" in path else {"code": "internal", "message": failure})
+    assert door.refusals == ["internal"]
+    assert "ValueError" in caplog.text
+    assert door.texts["team"] not in caplog.text
+    assert "forged" not in caplog.text
 
 
 def test_a_websocket_is_closed(door: Door) -> None:

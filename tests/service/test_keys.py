@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from time import sleep
 
 import pytest
 
-from service.access import Keys
+from service import access, keys
+from service.access import File, Keys
 from service.errors import Unauthorized
 from service.keys import main, moment
 
@@ -58,11 +61,29 @@ def test_a_file_keeps_its_mode_and_its_other_keys(path: Path, capsys: pytest.Cap
     new = made(path, capsys, "new")
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert main(["remove", "old", "--file", str(path)]) == 0
-    keys = Keys(path)
-    assert keys.find(new).id == "new"
+    found = Keys(path)
+    assert found.find(new).id == "new"
     with pytest.raises(Unauthorized):
-        keys.find(old)
-    assert list(path.parent.iterdir()) == [path]
+        found.find(old)
+    assert set(path.parent.iterdir()) == {path, path.with_name(".keys.json.lock")}
+
+
+def test_commands_at_the_same_time_undo_nothing_of_each_other(
+    path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each writes the file as it read it: a key that was removed meanwhile would come back."""
+    made(path, capsys, "shop")
+
+    def slowly(path: Path) -> File:
+        found = access.read(path)
+        sleep(0.2)
+        return found
+
+    monkeypatch.setattr(keys, "read", slowly)
+    commands = [["remove", "shop"], ["new", "x"], ["new", "y"]]
+    with ThreadPoolExecutor() as pool:
+        assert list(pool.map(main, [[*command, "--file", str(path)] for command in commands])) == [0, 0, 0]
+    assert {entry.id for entry in access.read(path).keys} == {"x", "y"}
 
 
 def test_a_link_to_the_file_stays_a_link(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,7 +100,9 @@ def test_a_link_to_the_file_stays_a_link(path: Path, capsys: pytest.CaptureFixtu
         (["new", "Team A"], "cannot be an id"),
         (["new", "there"], "same id"),
         (["new", "a", "--burst", "5"], "a burst needs a rate"),
-        (["new", "a", "--rate", "-1"], "greater than 0"),
+        (["new", "a", "--rate", "-1"], "greater than or equal to 0.000001"),
+        (["new", "a", "--rate", "inf"], "finite"),
+        (["new", "a", "--rate", "nan"], "finite"),
         (["remove", "nobody"], "has no key 'nobody'"),
     ],
 )
@@ -93,6 +116,13 @@ def test_what_cannot_be_is_said_and_changes_nothing(
     assert out == ""
     assert problem in err
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["99999999d", "999999999999999d", "tomorrow"])
+def test_a_moment_that_cannot_be_is_no_moment(text: str, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["new", "a", "--expires", text, "--file", str(path)])
+    assert "--expires: invalid moment" in capsys.readouterr().err
 
 
 def test_the_file_may_be_named_by_the_servers_own_variable(

@@ -11,7 +11,8 @@ import pytest
 
 from service import __version__
 from service.bundle import Bundle, Manifest
-from service.openapi import describe, document
+from service.openapi import calls, describe, document
+from service.protocols.described import answered
 from service.tasks import FAMILIES
 
 SUITES = ["klue/ynat", "klue/nli", "klue/sts", "klue/re", "klue/ner", "klue/mrc", "clue/cmrc2018", "clue/c3"]
@@ -125,3 +126,35 @@ def test_an_entry_tells_what_a_client_needs(bundles_by_name: dict[str, Bundle], 
     assert told["score_range"] is None
     assert describe("sts", None, bundles_by_name["klue-sts"])["score_range"] == [0, 5]
     assert describe("news", loaded("klue/ynat").task, bundle) == told | {"ready": True}
+
+
+def test_who_may_ask_some_models_reads_nothing_of_the_others(manifests: dict[str, Manifest]) -> None:
+    """Neither names, nor the examples of what is for any model, nor schemas that only others have."""
+    listed = {"name": "model", "in": "path", "schema": {"type": "string", "enum": sorted(manifests)}}
+    others = {"/models/{model}": {"post": answered("for any", [listed, {"name": "version"}])}}
+    some = {"klue-dp": manifests["klue-dp"], "klue-ner": manifests["klue-ner"]}
+    read = document(FAMILIES, some, __version__, others)
+    assert read["paths"].keys() == {
+        *("/v1/models", "/parse", "/models/{model}"),
+        *("/klue-dp", "/klue-dp/batch", "/klue-ner", "/klue-ner/batch"),
+    }
+    named, version = read["paths"]["/models/{model}"]["post"]["parameters"]
+    assert (named["schema"]["enum"], version["name"]) == (["klue-dp", "klue-ner"], "version")
+    assert content(read["paths"]["/parse"]["post"])["example"]["tasks"][0] in some
+    whole = json.dumps(read, ensure_ascii=False)
+    assert not [name for name in manifests.keys() - some.keys() if name in whole or f"/{name}" in whole]
+    assert read == document(FAMILIES, some, __version__, {path: dict(one) for path, one in others.items()})
+    assert listed["schema"]["enum"] == sorted(manifests), "the next caller's are still there"
+    assert "/parse" not in document(FAMILIES, {}, __version__, others)["paths"]
+
+
+def test_bentomls_clients_are_told_of_what_their_key_may_ask() -> None:
+    routes = [{"route": path} for path in ("/ner", "/ner/batch", "/nli", "/nli/batch")]
+    schema = {"name": "clueserve", "routes": routes, "paths": {"/ner": {}, "/nli": {}, "/nli/batch": {}}}
+    models = {"ner", "nli"}
+    assert calls(schema, models, lambda _: True) == schema
+    assert calls(schema, models, lambda name: name == "ner") == {
+        "name": "clueserve",
+        "routes": [{"route": "/ner"}, {"route": "/ner/batch"}],
+        "paths": {"/ner": {}},
+    }
