@@ -24,7 +24,9 @@ MAX_MARKS = 32
 
 
 def _overmarked(last: int) -> re.Pattern[str]:
-    marks = "".join(c for c in map(chr, range(0x300, last)) if unicodedata.combining(c))
+    # By what a character is put apart into: a few are no marks themselves, but those are what they stand for.
+    apart = ((c, unicodedata.normalize("NFKD", c)) for c in map(chr, range(0x300, last)))
+    marks = "".join(c for c, whole in apart if unicodedata.combining(whole[0]))
     return re.compile(f"[{marks}]{{{MAX_MARKS + 1}}}")
 
 
@@ -126,8 +128,11 @@ def is_blank(text: str) -> bool:
 def is_overmarked(text: str) -> bool:
     """More than MAX_MARKS combining marks in a row? Putting them in order takes time with the square of their number.
 
-    Unicode's stream-safe format has thirty at most; no language comes near.
+    Unicode's stream-safe format has thirty at most; no language comes near. Invisible characters, which are dropped,
+    leave what is around them in a row.
     """
+    for c in INVISIBLE:
+        text = text.replace(c, "")
     return (_OVERMARKED_ASTRAL if _ASTRAL.search(text) else _OVERMARKED).search(text) is not None
 
 

@@ -91,6 +91,36 @@ def test_a_run_of_marks_too_long_to_be_put_in_order_is_noticed_quickly(marks: in
     assert perf_counter() - start < 0.3
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        ("\u0301" * 32 + "\u200b") * 1500 + ("\u0327" * 32 + "\u200b") * 1500,
+        "가" + "\u0301\u2060\ufeff" * 33,
+        "\u0f73" * 100_000,
+        "\u0f75\u0f81" * 17,
+        "か" + "\uff9e" * 33,
+        "か" + ("\u0301" * 32 + "\uff9f") * 3000,
+    ],
+)
+def test_nothing_hides_a_run_of_marks(text: str) -> None:
+    """Dropped characters between them, and such as only their decomposition shows to be marks."""
+    start = perf_counter()
+    assert is_overmarked(text)
+    assert perf_counter() - start < 0.3
+
+
+@pytest.mark.parametrize("form", ["nfc", "nfkc"])
+@pytest.mark.parametrize(
+    "unit", ["a" + "\u0327\u0301" * 16, "\u0301" * 32 + "a", "\u0f73" * 32 + "\u200b가", "ｶ\uff9e"]
+)
+def test_what_is_not_refused_is_normalised_in_time_with_its_length(unit: str, form: Form) -> None:
+    text = unit * (20_000 // len(unit))
+    assert not is_overmarked(text)
+    start = perf_counter()
+    normalize(text, form)
+    assert perf_counter() - start < 1
+
+
 @given(texts, forms)
 def test_origins_are_in_order_and_lose_only_invisible_characters(text: str, form: Form) -> None:
     got = normalize(text, form)
