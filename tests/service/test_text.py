@@ -10,12 +10,11 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from service.graphemes import INVISIBLE, MAX_GRAPHEME, is_boundary
 from service.text import (
-    INVISIBLE,
     Form,
     Normalized,
     is_blank,
-    is_boundary,
     is_overmarked,
     normalize,
 )
@@ -179,6 +178,27 @@ def test_a_mark_after_a_joiner_stays_with_its_letter(text: str) -> None:
 @pytest.mark.parametrize(("text", "inside"), [("🇰🇷", 1), ("🇺🇸🇰🇷", 3), ("🏴\U000e0067\U000e0062\U000e007f", 2)])
 def test_a_flag_is_one_grapheme(text: str, inside: int) -> None:
     assert not is_boundary(text, inside)
+
+
+@pytest.mark.parametrize("unit", ["\ufe0f", "😀\u200d", "a" + "\u093f" * 999, "🇰", "\u1100\u1161", "가"])
+def test_the_spans_of_a_text_take_time_with_its_length(unit: str) -> None:
+    """A model that reads characters asks for one each, and a grapheme may be as long as the text."""
+    text = normalize(unit * (20_000 // len(unit)))
+    start = perf_counter()
+    spans = [text.span(i, i + 1) for i in range(len(text.text))]
+    assert perf_counter() - start < 2
+    assert sum(end - first for first, end in spans) <= MAX_GRAPHEME * len(text.original), "nor is what they hold longer"
+    assert spans == sorted(spans)
+
+
+def test_a_grapheme_is_whole_up_to_its_greatest_length_and_then_parts() -> None:
+    for marks in (9, MAX_GRAPHEME - 1):
+        text = normalize("a" + "\u093f" * marks + "b")
+        assert {text.span(i, i + 1) for i in range(marks + 1)} == {(0, marks + 1)}
+    text = normalize("a" + "\u093f" * 99 + "b")
+    assert {text.span(i, i + 1) for i in range(100)} == {(0, 64), (64, 100)}
+    assert text.span(3, 70) == (0, 100)
+    assert text.span(3, 64) == (0, 64)
 
 
 @given(texts, texts, forms, st.data())

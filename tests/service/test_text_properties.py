@@ -8,7 +8,8 @@ from itertools import groupby
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from service.text import INVISIBLE, MAX_MARKS, Form, is_blank, is_boundary, is_overmarked, normalize
+from service.graphemes import INVISIBLE, is_boundary
+from service.text import MAX_MARKS, Form, is_blank, is_overmarked, normalize
 
 TRICKY = "가각ㅋ\u1100\u1161\u11a8\u110b\u116déñ\u0301\u0323\u0327ﬁ㈜㎏①ａＡ½İß臺灣台湾"
 TRICKY += "\u200b\u2060\ufeff\u200d\u3000\xa0 \t\n"
