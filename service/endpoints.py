@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import bentoml
@@ -15,6 +16,7 @@ from service.errors import InvalidItem, ServiceError
 from service.http import Asked, Handler, error_response, explain, json_response, parse
 from service.jobs import Turn
 from service.server import Server
+from service.tasks.base import Item
 from service.types import Timing
 
 # Items of one batch that are started before others get the event loop: about a millisecond of work.
@@ -54,7 +56,7 @@ def one_endpoint(server: Server, name: str, model: type[BaseModel]) -> Handler:
     return handle
 
 
-def batch_endpoint(server: Server, name: str, model: type[BaseModel]) -> Handler:
+def batch_endpoint(server: Server, name: str, model: type[Item]) -> Handler:
     adapter = TypeAdapter(model)
 
     async def one(index: int, raw: Any, turn: Turn, versions: set[str]) -> bytes:
@@ -74,8 +76,9 @@ def batch_endpoint(server: Server, name: str, model: type[BaseModel]) -> Handler
         try:
             batch = await parse(Batch, asked.body)
             limit = server.settings.max_batch_items
-            if len(batch.items) > limit:
-                raise InvalidItem(f"{len(batch.items)} items; at most {limit}", field="items", code="batch_too_large")
+            if (count := _count(batch.items, model.series, limit)) > limit:
+                what = f"items, counted by their {model.series}" if model.series else "items"
+                raise InvalidItem(f"{count} {what}; at most {limit}", field="items", code="batch_too_large")
         except ServiceError as error:
             server.telemetry.outcome(name, error.code)
             raise
@@ -91,6 +94,12 @@ def batch_endpoint(server: Server, name: str, model: type[BaseModel]) -> Handler
         return Response(b'{"results":[' + results + b"]}", headers=answered_by, media_type="application/json")
 
     return handle
+
+
+def _count(items: Sequence[Any], series: str | None, limit: int) -> int:
+    """Items of a batch, each as many as its series has texts; one that alone has too many is refused alone."""
+    found = (item.get(series) if series and isinstance(item, dict) else None for item in items)
+    return sum(len(texts) if isinstance(texts, list) and 1 < len(texts) <= limit else 1 for texts in found)
 
 
 def api(name: str, route: str, model: type[BaseModel], output: type[BaseModel], handle: Handler) -> Any:

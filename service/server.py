@@ -19,7 +19,7 @@ from service.gate import Gate
 from service.jobs import Turn
 from service.pool import Pool
 from service.repository import Repository, on_loop
-from service.runner import Result
+from service.runner import Result, Runner
 from service.telemetry import Telemetry
 from service.tracing import Tracer, open_tracer, wanted
 
@@ -131,10 +131,7 @@ class Server:
                 runner = split.choose(item)
             if runner.health.reason:
                 raise NotReady(f"{name} does not work at the moment: {runner.health.reason}")
-            for path, text in runner.task.texts(item):
-                if len(text) > self.settings.max_text_chars:
-                    limit = self.settings.max_text_chars
-                    raise InvalidItem(f"the text has more than {limit} characters", field=path, code="text_too_long")
+            self._fits(runner, item)
             timeout = min(item.timeout_ms or math.inf, self.settings.timeout_ms) / 1000
             result = await runner.submit(item, timeout, turn)
         except asyncio.CancelledError:
@@ -154,6 +151,17 @@ class Server:
                 self.telemetry.outcome(name, outcome)
                 if exchange := CURRENT.get():
                     exchange.refused(name)
+
+    def _fits(self, runner: Runner, item: Any) -> None:
+        """InvalidItem if an item is larger than a request may be."""
+        s = self.settings
+        if item.series and (count := len(getattr(item, item.series) or ())) > s.max_batch_items:
+            most = f"{count} {item.series}; at most {s.max_batch_items}"
+            raise InvalidItem(most, field=item.series, code="batch_too_large")
+        for path, text in runner.task.texts(item):
+            if len(text) > s.max_text_chars:
+                limit = s.max_text_chars
+                raise InvalidItem(f"the text has more than {limit} characters", field=path, code="text_too_long")
 
     def used(self, key: str, outcome: str) -> None:
         self.telemetry.used(key, outcome)

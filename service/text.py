@@ -1,4 +1,4 @@
-"""Text without models: normalisation that remembers where every character came from, graphemes, units, windows.
+"""Text without models: normalisation that remembers where every character came from, units, windows.
 
 Offsets are code points of the caller's exact string, ends exclusive. Nothing here knows a tokenizer or a task.
 """
@@ -9,22 +9,22 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, cast
+
+from service.graphemes import INVISIBLE, around
 
 Form = Literal["nfc", "nfkc", "none"]
 Unit = Literal["codepoint", "utf16", "byte"]
 
-# Invisible and without a meaning for words: zero width space, word joiner, byte order mark. BERT's cleaning drops
-# them, SentencePiece turns them into a space in the middle of a word; dropping them first makes both agree.
-INVISIBLE = "\u200b\u2060\ufeff"
-ZWJ = "\u200d"
 MAX_MARKS = 32
 
 
 def _overmarked(last: int) -> re.Pattern[str]:
-    marks = "".join(c for c in map(chr, range(0x300, last)) if unicodedata.combining(c))
+    # By what a character is put apart into: a few are no marks themselves, but those are what they stand for.
+    apart = ((c, unicodedata.normalize("NFKD", c)) for c in map(chr, range(0x300, last)))
+    marks = "".join(c for c, whole in apart if unicodedata.combining(whole[0]))
     return re.compile(f"[{marks}]{{{MAX_MARKS + 1}}}")
 
 
@@ -45,15 +45,15 @@ class Normalized:
     text: str
     starts: Sequence[int]
     ends: Sequence[int]
+    _inside: dict[int, tuple[int, int]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Offsets in `text` -> offsets in `original`, widened to whole graphemes. `start < end`."""
+        """Offsets in `text` -> offsets in `original`, widened to whole graphemes. `start < end`.
+
+        However many spans are asked for, each grapheme is walked through once.
+        """
         first, last = self.starts[start], self.ends[end - 1]
-        while first > 0 and not is_boundary(self.original, first):
-            first -= 1
-        while last < len(self.original) and not is_boundary(self.original, last):
-            last += 1
-        return first, last
+        return around(self.original, first, self._inside)[0], around(self.original, last, self._inside)[1]
 
     def position(self, offset: int) -> int:
         """An offset of `original` -> the first offset of `text` at or after it."""
@@ -126,59 +126,12 @@ def is_blank(text: str) -> bool:
 def is_overmarked(text: str) -> bool:
     """More than MAX_MARKS combining marks in a row? Putting them in order takes time with the square of their number.
 
-    Unicode's stream-safe format has thirty at most; no language comes near.
+    Unicode's stream-safe format has thirty at most; no language comes near. Invisible characters, which are dropped,
+    leave what is around them in a row.
     """
+    for c in INVISIBLE:
+        text = text.replace(c, "")
     return (_OVERMARKED_ASTRAL if _ASTRAL.search(text) else _OVERMARKED).search(text) is not None
-
-
-def is_boundary(text: str, i: int) -> bool:
-    """May a span begin or end before `text[i]`? Not in a Hangul syllable, before a mark, or in an emoji sequence."""
-    if i <= 0 or i >= len(text) or text[i] < "\u0300":
-        return True
-    before, after = text[i - 1], text[i]
-    if after == ZWJ:
-        return before in INVISIBLE or before.isspace()
-    if before == ZWJ:
-        return not (unicodedata.category(after).startswith("S") or _extends(after))
-    return not (_extends(after) or _jamo_joins(before, after) or _second_of_flag(text, i))
-
-
-def _extends(c: str) -> bool:
-    """Marks, skin tones, and the letters of a subdivision's flag belong to what stands before them."""
-    tone, letter = "\U0001f3fb" <= c <= "\U0001f3ff", "\U000e0020" <= c <= "\U000e007f"
-    return tone or letter or unicodedata.category(c) in ("Mn", "Me", "Mc")
-
-
-def _second_of_flag(text: str, i: int) -> bool:
-    """Is `text[i]` the second of a pair of regional indicators? They pair up from the left."""
-    if not "\U0001f1e6" <= text[i] <= "\U0001f1ff":
-        return False
-    first = i
-    # Looks back only so far: a text of nothing but indicators must not be read anew for each of them.
-    while first > max(0, i - 64) and "\U0001f1e6" <= text[first - 1] <= "\U0001f1ff":
-        first -= 1
-    return (i - first) % 2 == 1
-
-
-def _jamo_joins(before: str, after: str) -> bool:
-    """Do two code points belong to one Hangul syllable: a consonant and its vowel, or a syllable and its final?
-
-    Narrower than Unicode's grapheme rules, which would glue the lone jamo of laughter and tears to a name beside them.
-    """
-    return (_hangul(before), _hangul(after)) in {("L", "V"), ("V", "T"), ("LV", "T")}
-
-
-def _hangul(c: str) -> str:
-    o = ord(c)
-    if 0x1100 <= o <= 0x115F or 0xA960 <= o <= 0xA97C:
-        return "L"
-    if 0x1160 <= o <= 0x11A7 or 0xD7B0 <= o <= 0xD7C6:
-        return "V"
-    if 0x11A8 <= o <= 0x11FF or 0xD7CB <= o <= 0xD7FB:
-        return "T"
-    if 0xAC00 <= o <= 0xD7A3:
-        return "LV" if (o - 0xAC00) % 28 == 0 else "LVT"
-    return ""
 
 
 class Offsets:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("service", "clueserve", "exporters", "suites", "demo", "benchmarks")
 FLOORS = (
     {"types", "errors"},
-    {"device", "session", "binding", "bundle", "shared", "text", "access", "cors"},
+    {"device", "session", "binding", "bundle", "shared", "text", "graphemes", "access", "cors"},
     {"tasks"},
     {"jobs", "pool", "loading", "health", "runner"},
     {"board", "gate", "exchange", "logs", "tracing", "quality"},
@@ -106,7 +106,7 @@ def test_imports_only_go_down(path: Path) -> None:
 def test_a_task_knows_no_graph_runtime(path: Path) -> None:
     """A family turns items into rows and outputs into answers; how rows are run is not its business."""
     within = {place(name) for name in imports(path) if name.startswith("service.")}
-    assert within <= {"types", "errors", "bundle", "shared", "text", "tasks"}
+    assert within <= {"types", "errors", "bundle", "shared", "text", "graphemes", "tasks"}
     assert not {name.split(".")[0] for name in imports(path)} & {"onnxruntime", "asyncio", "threading", "starlette"}
 
 

@@ -29,6 +29,9 @@ class Item(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
+    series: ClassVar[str | None] = None
+    """A field whose texts are each read and answered for by themselves: they count as items of a batch do."""
+
     offset_unit: Annotated[Unit, Field(description="what offsets count")] = "codepoint"
     timeout_ms: Annotated[int, Field(ge=1, le=600_000, description="give up, unanswered, after this long")] | None = (
         None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from service.bundle import Bundle, Strict
 from service.errors import BundleError
 from service.tasks.base import Encoded, Head, Item, Overflow, Reading
 from service.tasks.encoder import refuse_overflow
-from service.types import Answer, Array, Outputs, rounded, sigmoid, softmax
+from service.types import Answer, Array, Outputs, Run, Timing, rounded, sigmoid, softmax
 
 
 class Params(Strict):
@@ -81,6 +82,12 @@ class ClassificationTask(Head):
         expected = 1 if self.params.output == "regression" else len(self.manifest.labels)
         if isinstance(classes, int) and classes != expected:
             raise BundleError(f"{bundle.folder}: the graph has {classes} classes, the bundle names {expected}")
+
+    def predict(self, items: Sequence[Any], run: Run, timings: Sequence[Timing]) -> list[Answer | Exception]:
+        # A pipeline asks about one text with each of hundreds of others, or about each pair of its spans.
+        reader = copy(self)
+        reader.encoder = self.encoder.remembering()
+        return super(ClassificationTask, reader).predict(items, run, timings)
 
     def encode(self, item: Any) -> Encoded:
         fields = {name: self._ids(getattr(item, name), name) for name in self.encoder.fields}

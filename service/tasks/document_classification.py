@@ -32,6 +32,7 @@ class Note(BaseModel):
 
 class DocumentItem(ClassificationItem):
     model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["text"]}, {"required": ["notes"]}]})
+    series = "notes"
 
     text: Text | None = Field(None, description="the document; give this or `notes`")
     notes: list[Note] | None = Field(None, min_length=1, description="texts of one case, first to last")

@@ -7,7 +7,9 @@ texts); truncation, windows and special tokens are done here, on lists of ids.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +74,14 @@ class Encoder:
         # Kept whole, since that is what keeps it shared.
         self._opened = _tokenizers.get(bundle.manifest.files[path.name], lambda: Opened(path))
         self._tokenizer = self._opened.tokenizer
+
+    def remembering(self) -> Encoder:
+        """One that reads a text once that comes again soon. For one take: what it remembers goes with it."""
+        other = copy(self)
+        # A few texts are soon again; of fragments there is one before and one behind each of many spans.
+        other.normalize, other.tokenize = lru_cache(4)(self.normalize), lru_cache(4)(self.tokenize)  # type: ignore[method-assign]
+        other.fragment = lru_cache(64)(self.fragment)  # type: ignore[method-assign]
+        return other
 
     def normalize(self, text: str) -> Normalized:
         n = self._normalization

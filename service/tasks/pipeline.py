@@ -26,6 +26,7 @@ class Pipeline(Task):
         if got != self.stages:
             raise BundleError(f"{bundle.folder}: family {self.family} has stages {self.stages}, the bundle {got}")
         self.tasks: dict[str, Task] = {name: family(stage)(stage) for name, stage in bundle.stages.items()}
+        self.longest = {name: stage.manifest.max_length for name, stage in bundle.stages.items()}
 
     def ask(
         self, stage: str, requests: Sequence[dict[str, Any]], run: Run, timings: Sequence[Timing]

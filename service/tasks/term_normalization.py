@@ -90,12 +90,20 @@ class TermNormalization(Pipeline):
             raise BundleError(f"{bundle.folder}: labels of stage counter begin with no number: {sorted(lost)}")
         self._catalogue = read_catalogue(bundle.asset(CATALOGUE))
         self._recall = Recall([name for name, _ in self._catalogue])
+        self._ranked: int = min(self.params.candidates, len(self._catalogue))
+        self._length = sum(len(name) for name, _ in self._catalogue) / len(self._catalogue)
         n = self.manifest.normalization
         self._normalization = n.form, n.lowercase, {ord(k): v for k, v in n.replace.items()}
 
     def prepared(self, text: str) -> str:
         """A text as recall and both models read it."""
         return normalize(text, *self._normalization).text.strip(self.params.strip)
+
+    def weight(self, item: TermItem) -> int:
+        return len(item.text) + round(self._ranked * (len(item.text) + self._length))
+
+    def limit(self, item: TermItem) -> float:
+        return float(self.longest["counter"] + self._ranked * self.longest["ranker"])
 
     def predict(self, items: Sequence[Any], run: Run, timings: Sequence[Timing]) -> list[Answer | Exception]:
         texts = [self.prepared(item.text) for item in items]

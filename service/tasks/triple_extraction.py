@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -145,6 +146,10 @@ class TripleExtraction(Pipeline):
         if len(labels) != len(self._rows) + 1:
             strange = sorted(set(labels) - self._rows.keys())
             raise BundleError(f"{bundle.folder}: one label of stage relations is no relation, of {strange} which?")
+
+    def limit(self, item: WindowedItem) -> float:
+        pairs = self.params.max_pairs * self.longest["relations"]
+        return math.inf if item.on_overflow == "window" else float(self.longest["entities"] + pairs)
 
     def predict(self, items: Sequence[Any], run: Run, timings: Sequence[Timing]) -> list[Answer | Exception]:
         results = self.ask("entities", [{"text": i.text, "on_overflow": i.on_overflow} for i in items], run, timings)

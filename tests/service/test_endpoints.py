@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -16,6 +17,8 @@ from service.board import Board, Status
 from service.endpoints import api
 from service.errors import NotReady
 from service.http import Handler
+from service.pool import Pool
+from service.runner import Runner
 
 
 @pytest.fixture
@@ -197,3 +200,37 @@ def test_bentoml_calls_an_api_as_the_edge_does(desk: Desk) -> None:
     method = api("news", "/news", desk.bench.task.Input, desk.bench.task.Output, desk.one)
     status, answer, _ = asyncio.run(ask(lambda asked: method.func(None, asked.body), {"text": "서울"}))
     assert (status, answer) == posted(desk.one, {"text": "서울"})[:2]
+
+
+@pytest.fixture
+def ward(loaded: Callable[..., Any]) -> Iterator[Desk]:
+    """A model that reads notes, of which a request may have twelve."""
+    model = loaded("clinical-clue/mortality")
+    pool = Pool(1, max_wait=60.0, take=0.01)
+    bench = SimpleNamespace(task=model.task, runner=Runner(model.task, model.session, pool))
+    yield Desk(cast(Any, bench), max_batch_items=12)
+    pool.close()
+
+
+def notes(count: int) -> dict[str, Any]:
+    return {"notes": [{"text": "fever"}] * count}
+
+
+def test_notes_are_counted_as_items_are(ward: Desk) -> None:
+    """Each is answered for: a body of short ones asked for a hundred times its own size."""
+    assert posted(ward.one, notes(12))[0] == 200
+    status, answer, _ = posted(ward.one, notes(13))
+    assert (status, answer["error"]["code"], answer["error"]["field"]) == (422, "batch_too_large", "notes")
+
+
+def test_notes_of_all_items_of_a_batch_count_together(ward: Desk) -> None:
+    assert posted(ward.batch, {"items": [notes(5), {"text": "fever"}, notes(6)]})[0] == 200
+    status, answer, _ = posted(ward.batch, {"items": [notes(5), {"text": "fever"}, notes(7)]})
+    assert (status, answer["error"]["code"], answer["error"]["field"]) == (422, "batch_too_large", "items")
+
+
+def test_an_item_of_too_many_notes_or_of_none_is_refused_alone(ward: Desk) -> None:
+    status, answer, _ = posted(ward.batch, {"items": [notes(13), {"notes": 7}, notes(0), notes(9)]})
+    assert status == 200
+    errors = [result.get("error", {}).get("field") for result in answer["results"]]
+    assert errors == ["items.0.notes", "items.1.notes", "items.2.notes", None]

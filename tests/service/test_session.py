@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from kit import write
 from onnx import TensorProto, helper, numpy_helper
 
+from service.binding import DeviceModel
 from service.bundle import Bundle
 from service.loading import open_graph
-from service.session import Cost, Model, Session
+from service.session import MOST_TOKENS, Cost, Model, Session
 from service.types import Row
 
 RNG = np.random.default_rng(7)
@@ -113,6 +114,39 @@ def test_no_grouping_is_predicted_to_be_cheaper(lengths: list[int], t0: float, c
     assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
     assert all(groups)
     assert total(groups) <= min(map(total, partitions(list(range(len(lengths)))))) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("lengths", [[512] * 780, [1] * 40_000, [*range(1, 513)] * 3, [20_000, 5, 20_000, 512]])
+@pytest.mark.parametrize("t0", [0.0, 1e-3, 1e3])
+def test_no_run_is_larger_however_many_rows_there_are(lengths: list[int], t0: float) -> None:
+    """All windows of a document were one run of as many gigabytes as it had pages."""
+    groups = Cost(t0, 1e-4).split(lengths)
+    assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
+    for group in groups:
+        assert len(group) == 1 or len(group) * max(lengths[i] for i in group) <= MOST_TOKENS
+
+
+@given(
+    st.lists(st.sampled_from([1, 3000, 5000, 6000, 9000, 17_000]), max_size=6),
+    st.floats(0, 1, allow_subnormal=False),
+    st.floats(1e-7, 1, allow_subnormal=False),
+)
+def test_of_runs_that_are_not_too_large_no_grouping_is_cheaper(lengths: list[int], t0: float, c: float) -> None:
+    cost = Cost(t0, c)
+
+    def total(groups: list[list[int]]) -> float:
+        return sum(cost.of(len(group), max(lengths[i] for i in group)) for group in groups)
+
+    def fits(group: list[int]) -> bool:
+        return len(group) == 1 or len(group) * max(lengths[i] for i in group) <= MOST_TOKENS
+
+    allowed = [groups for groups in partitions(list(range(len(lengths)))) if all(map(fits, groups))]
+    assert total(cost.split(lengths)) <= min(map(total, allowed)) * (1 + 1e-9)
+
+
+def test_a_device_gets_the_largest_batches_that_are_measured() -> None:
+    for rows, length in DeviceModel.batches:
+        assert Cost(1e3, 1e-6).split([length] * rows) == [list(range(rows))]
 
 
 def test_a_dear_start_makes_one_group_and_a_free_one_a_group_a_length() -> None:

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from service.graphemes import INVISIBLE, MAX_GRAPHEME, is_boundary
 from service.text import (
-    INVISIBLE,
     Form,
     Normalized,
     is_blank,
-    is_boundary,
     is_overmarked,
     normalize,
 )
@@ -91,6 +90,36 @@ def test_a_run_of_marks_too_long_to_be_put_in_order_is_noticed_quickly(marks: in
     assert perf_counter() - start < 0.3
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        ("\u0301" * 32 + "\u200b") * 1500 + ("\u0327" * 32 + "\u200b") * 1500,
+        "가" + "\u0301\u2060\ufeff" * 33,
+        "\u0f73" * 100_000,
+        "\u0f75\u0f81" * 17,
+        "か" + "\uff9e" * 33,
+        "か" + ("\u0301" * 32 + "\uff9f") * 3000,
+    ],
+)
+def test_nothing_hides_a_run_of_marks(text: str) -> None:
+    """Dropped characters between them, and such as only their decomposition shows to be marks."""
+    start = perf_counter()
+    assert is_overmarked(text)
+    assert perf_counter() - start < 0.3
+
+
+@pytest.mark.parametrize("form", ["nfc", "nfkc"])
+@pytest.mark.parametrize(
+    "unit", ["a" + "\u0327\u0301" * 16, "\u0301" * 32 + "a", "\u0f73" * 32 + "\u200b가", "ｶ\uff9e"]
+)
+def test_what_is_not_refused_is_normalised_in_time_with_its_length(unit: str, form: Form) -> None:
+    text = unit * (20_000 // len(unit))
+    assert not is_overmarked(text)
+    start = perf_counter()
+    normalize(text, form)
+    assert perf_counter() - start < 1
+
+
 @given(texts, forms)
 def test_origins_are_in_order_and_lose_only_invisible_characters(text: str, form: Form) -> None:
     got = normalize(text, form)
@@ -149,6 +178,27 @@ def test_a_mark_after_a_joiner_stays_with_its_letter(text: str) -> None:
 @pytest.mark.parametrize(("text", "inside"), [("🇰🇷", 1), ("🇺🇸🇰🇷", 3), ("🏴\U000e0067\U000e0062\U000e007f", 2)])
 def test_a_flag_is_one_grapheme(text: str, inside: int) -> None:
     assert not is_boundary(text, inside)
+
+
+@pytest.mark.parametrize("unit", ["\ufe0f", "😀\u200d", "a" + "\u093f" * 999, "🇰", "\u1100\u1161", "가"])
+def test_the_spans_of_a_text_take_time_with_its_length(unit: str) -> None:
+    """A model that reads characters asks for one each, and a grapheme may be as long as the text."""
+    text = normalize(unit * (20_000 // len(unit)))
+    start = perf_counter()
+    spans = [text.span(i, i + 1) for i in range(len(text.text))]
+    assert perf_counter() - start < 2
+    assert sum(end - first for first, end in spans) <= MAX_GRAPHEME * len(text.original), "nor is what they hold longer"
+    assert spans == sorted(spans)
+
+
+def test_a_grapheme_is_whole_up_to_its_greatest_length_and_then_parts() -> None:
+    for marks in (9, MAX_GRAPHEME - 1):
+        text = normalize("a" + "\u093f" * marks + "b")
+        assert {text.span(i, i + 1) for i in range(marks + 1)} == {(0, marks + 1)}
+    text = normalize("a" + "\u093f" * 99 + "b")
+    assert {text.span(i, i + 1) for i in range(100)} == {(0, 64), (64, 100)}
+    assert text.span(3, 70) == (0, 100)
+    assert text.span(3, 64) == (0, 64)
 
 
 @given(texts, texts, forms, st.data())

@@ -8,14 +8,27 @@ from itertools import groupby
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from service.text import INVISIBLE, MAX_MARKS, Form, is_blank, is_boundary, is_overmarked, normalize
+from service.graphemes import INVISIBLE, is_boundary
+from service.text import MAX_MARKS, Form, is_blank, is_overmarked, normalize
 
 TRICKY = "가각ㅋ\u1100\u1161\u11a8\u110b\u116déñ\u0301\u0323\u0327ﬁ㈜㎏①ａＡ½İß臺灣台湾"
 TRICKY += "\u200b\u2060\ufeff\u200d\u3000\xa0 \t\n"
 TRICKY += "👩👧👍\U0001f3fd\ufe0fか\u3099🇰🇷\U0001d165.x"
 texts = st.lists(st.sampled_from(TRICKY) | st.characters(exclude_categories=["Cs"]), max_size=24).map("".join)
 forms = st.sampled_from(["nfc", "nfkc", "none"])
-MARKS = "\u0301\u0323\u20dd\U0001d165\U0001e944"
+MARKS = "\u0301\u0323\u20dd\U0001d165\U0001e944\u0f73\u0f75\u0f81\uff9e\uff9f\u0344"
+
+
+def is_mark(c: str) -> bool:
+    return all(map(unicodedata.combining, unicodedata.normalize("NFKD", c)))
+
+
+def test_a_character_is_of_marks_alone_or_begins_with_none() -> None:
+    """What the first character of a decomposition says of all of it."""
+    apart = (unicodedata.normalize("NFKD", chr(i)) for i in range(0x110000) if not 0xD800 <= i < 0xE000)
+    marked = [whole for whole in apart if unicodedata.combining(whole[0])]
+    assert all(all(map(unicodedata.combining, whole)) for whole in marked)
+    assert all(is_overmarked(whole * 33) for whole in marked)
 
 
 @given(st.text(st.sampled_from(INVISIBLE + " \t\n\r\x0b\x0c\x1c\x85\xa0\u2003\u3000") | st.characters(), max_size=5))
@@ -23,11 +36,22 @@ def test_blank_is_what_holds_nothing_but_space_and_the_invisible(text: str) -> N
     assert is_blank(text) == all(c.isspace() or c in INVISIBLE for c in text)
 
 
-@given(st.lists(st.tuples(st.sampled_from(MARKS + "가a"), st.integers(1, 40)), max_size=4))
+@given(st.lists(st.tuples(st.sampled_from(MARKS + INVISIBLE + "가a"), st.integers(1, 40)), max_size=6))
 def test_overmarked_is_a_run_of_too_many_combining_marks(runs: list[tuple[str, int]]) -> None:
     text = "".join(c * n for c, n in runs)
-    marks = [len(list(run)) for combining, run in groupby(text, lambda c: unicodedata.combining(c) > 0) if combining]
+    visible = "".join(c for c in text if c not in INVISIBLE)
+    marks = [len(list(run)) for mark, run in groupby(visible, is_mark) if mark]
     assert is_overmarked(text) == (max(marks, default=0) > MAX_MARKS)
+
+
+@given(st.lists(st.tuples(st.sampled_from(MARKS + INVISIBLE + "가a"), st.integers(1, 40)), max_size=6), forms)
+def test_of_a_text_that_is_not_overmarked_no_form_has_a_long_run_to_sort(
+    runs: list[tuple[str, int]], form: Form
+) -> None:
+    text = "".join(c * n for c, n in runs)
+    assume(not is_overmarked(text))
+    marks = [len(list(run)) for mark, run in groupby(normalize(text, form).text, is_mark) if mark]
+    assert max(marks, default=0) <= 2 * MAX_MARKS, "the longest decomposition is two marks"
 
 
 @given(texts, forms)

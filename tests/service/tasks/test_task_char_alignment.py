@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from time import perf_counter
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import Loaded, copy, load, tagging, vocabulary
 
 from service.errors import BundleError, InvalidItem
+from service.graphemes import MAX_GRAPHEME
+from service.tasks.base import Encoded
+from service.tasks.windowed import Context
 
 LABELS = ["X", "B-name", "B-scene", "I-name", "I-scene", "S-name", "S-scene", "O", "[START]", "[END]"]
 TAGS = {"张": "B-name", "伟": "I-name", "北": "B-scene", "京": "I-scene", "湖": "S-scene", "在": "O", "x": "X",
@@ -123,3 +128,19 @@ def test_a_long_text_is_cut_at_a_character(copy_of: Callable[..., Path]) -> None
 def test_marked_spans_are_never_read_by_characters(copy_of: Callable[..., Path]) -> None:
     with pytest.raises(BundleError, match=r"decoder\.alignment: Extra"):
         load(copy_of("klue/re", decoder={"alignment": "char"}))
+
+
+@pytest.mark.parametrize("unit", ["\ufe0f", "😀\u200d"])
+def test_a_text_that_is_one_grapheme_is_read_in_time_with_its_length(model: Loaded, unit: str) -> None:
+    """Each token's span was widened through all of the text: minutes, and pieces as long as its square."""
+    count = 8000
+    text = unit * (count // len(unit))
+    normal = model.task.encoder.normalize(text)
+    tokens = model.task.encoder.characters(normal.text)
+    logits = np.zeros((count, len(LABELS)), np.float32)
+    context = Context(normal, tokens, [(0, count)], 0)
+    item = model.task.Input(text=text, tags=True).with_pieces()
+    start = perf_counter()
+    answer = model.task.decode(item, Encoded([], context=context), [{"logits": logits}])
+    assert perf_counter() - start < 1.5
+    assert sum(len(piece["piece"]) for piece in answer["pieces"]) <= MAX_GRAPHEME * count

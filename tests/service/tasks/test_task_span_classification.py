@@ -15,9 +15,9 @@ from kit import SPECIALS, Loaded, copy, edit, gather, load, vocabulary, write
 from onnx import TensorProto, helper, numpy_helper
 
 from service.errors import BundleError, InvalidItem
+from service.graphemes import is_boundary
 from service.tasks.chunks import ROWS
 from service.tasks.span_classification import pair
-from service.text import is_boundary
 from service.types import Timing
 
 Copy = Callable[..., Path]

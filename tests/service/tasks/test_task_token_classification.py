@@ -18,7 +18,7 @@ from kit import Loaded, copy, load, tagging
 from pydantic import ValidationError
 
 from service.errors import BundleError, InvalidItem
-from service.text import is_boundary
+from service.graphemes import is_boundary
 
 Copy = Callable[..., Path]
 LABELS = ["B-PS", "I-PS", "B-LC", "I-LC", "O"]
