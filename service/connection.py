@@ -34,14 +34,16 @@ FEW = 16
 class Together:
     """A transport that sends at once what is written in one turn of the event loop.
 
-    A head and its body are then one call of the kernel and wake their reader once.
+    A head and its body are then one call of the kernel and wake their reader once. When it is closed, the client has
+    `patience` seconds to take what is left.
     """
 
-    __slots__ = ("_loop", "_parts", "_transport")
+    __slots__ = ("_loop", "_parts", "_patience", "_transport")
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, patience: float) -> None:
         self._transport = transport
         self._loop = loop
+        self._patience = patience
         self._parts: list[bytes] = []
 
     def write(self, data: bytes) -> None:
@@ -52,6 +54,8 @@ class Together:
     def close(self) -> None:
         self._flush()
         self._transport.close()
+        if self._transport.get_write_buffer_size():
+            self._loop.call_later(self._patience, self._transport.abort)
 
     def get_write_buffer_size(self) -> int:
         return self._transport.get_write_buffer_size() + sum(map(len, self._parts))
@@ -78,7 +82,8 @@ class Flow(FlowControl):
 
 
 class Connection(HttpToolsProtocol):
-    """`limit`: connections of this process; on one more only probes are answered. `patience`: seconds for a head."""
+    """`limit`: connections of this process; on one more only probes are answered. `patience`: seconds for a head,
+    and for a client to make room for more of its answer."""
 
     gate: ClassVar[Gate]
     limit: ClassVar[int]
@@ -87,6 +92,7 @@ class Connection(HttpToolsProtocol):
 
     _running: RequestResponseCycle | None = None
     _deadline: asyncio.TimerHandle | None = None
+    _stuck: asyncio.TimerHandle | None = None
     _crowded = False
     _begun = False
     _piece: bytes | memoryview = b""
@@ -105,7 +111,8 @@ class Connection(HttpToolsProtocol):
         return self.cycle is None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(Together(transport, self.loop))  # type: ignore[arg-type] # it has all that is used
+        together = Together(transport, self.loop, self.patience)
+        super().connection_made(together)  # type: ignore[arg-type] # it has all that is used
         self.flow = Flow(self.transport, self._enough)
         self._crowded = len(self.connections) > self.limit
         self._wait()
@@ -125,8 +132,19 @@ class Connection(HttpToolsProtocol):
         elif self._deadline is None and not self.transport.is_closing():
             self._wait()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stuck = self.loop.call_later(self.patience, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        self.resume_writing()
         super().connection_lost(exc)
         # uvicorn tells the newest request, which may be far from being begun.
         self.pipeline.clear()
