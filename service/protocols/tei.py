@@ -47,8 +47,7 @@ def predict(model: Model) -> Reader:
         if not issubclass(model.task.Output, Classification):
             raise unsupported("model", f"{model.name} is a {model.manifest.family} model; /predict answers classes")
         request = await parse(Predict, asked.body)
-        sequences, batch = _sequences(request.inputs)
-        model.limit(len(sequences), "inputs")
+        sequences, batch = _sequences(model, request.inputs)
         asks = []
         for path, texts in sequences:
             places = [path] if len(texts) == 1 else [f"{path}.0", f"{path}.1"]
@@ -91,11 +90,13 @@ def rerank(model: Model) -> Reader:
     return read
 
 
-def _sequences(inputs: Any) -> tuple[list[tuple[str, list[str]]], bool]:
+def _sequences(model: Model, inputs: Any) -> tuple[list[tuple[str, list[str]]], bool]:
     """Texts and pairs, each with its path, and whether they came as a batch. A flat list is one text or one pair."""
     if inputs == []:
         raise InvalidItem("there are no texts", field="inputs", code="empty_text")
     batch = isinstance(inputs, list) and all(isinstance(one, list) for one in inputs)
+    if batch:
+        model.limit(len(inputs), "inputs")
     if isinstance(inputs, str):
         inputs = [inputs]
     sequences = [(f"inputs.{i}", one) for i, one in enumerate(inputs)] if batch else [("inputs", inputs)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -108,19 +109,20 @@ def elements(tensor: InputTensor, blob: memoryview | None, path: str, most: int)
     if tensor.datatype != "BYTES" and tensor.datatype not in NUMBERS:
         raise malformed(f"there is no datatype {tensor.datatype[:20]!r}", path)
     if blob is None:
-        found = list(_flat(tensor.data))
+        found = list(islice(_flat(tensor.data), count + 1))
         kinds = _kinds(tensor.datatype)
         if any(type(value) not in kinds for value in found):
             raise malformed(f"an element is not of datatype {tensor.datatype}", path)
     elif tensor.datatype == "BYTES":
-        found = list(_strings(blob, path))
+        found = list(islice(_strings(blob, path), count + 1))
     else:
         dtype = np.dtype(NUMBERS[tensor.datatype])
         if len(blob) != count * dtype.itemsize:
             raise malformed(f"{len(blob)} bytes are not {count} elements of {dtype.itemsize}", path)
         found = np.frombuffer(blob, dtype).tolist()
     if len(found) != count:
-        raise malformed(f"the shape says {count} elements, there are {len(found)}", path)
+        there = len(found) if len(found) < count else "more"
+        raise malformed(f"the shape says {count} elements, there are {there}", path)
     return found
 
 

@@ -271,7 +271,7 @@ HEAD = {"inputs": [tensor(TEXT, [1])]}
         ({"inputs": [tensor(b"\1\0\0", [1])]}, b"\1\0\0", None, "an element's length is cut off"),
         ({"inputs": [tensor(b"\xff\xff\xff\xffa", [1])]}, b"\xff\xff\xff\xffa", None, "an element of 4294967295 bytes"),
         ({"inputs": [tensor(packed(b"\xff\xfe"), [1])]}, packed(b"\xff\xfe"), None, "an element is not UTF-8"),
-        ({"inputs": [tensor(packed(A, B), [1])]}, packed(A, B), None, "the shape says 1 elements, there are 2"),
+        ({"inputs": [tensor(packed(A, B), [1])]}, packed(A, B), None, "the shape says 1 elements, there are more"),
         ({"inputs": [tensor(TEXT, [2])]}, TEXT, None, "the shape says 2 elements, there are 1"),
         ({"inputs": [tensor(b"", [1])]}, b"", None, "the shape says 1 elements, there are 0"),
         ({"inputs": [tensor(TEXT, [])]}, TEXT, None, "give [n] or [n, 1]"),
@@ -295,7 +295,7 @@ def test_a_malformed_binary_is_a_bad_request_with_a_reason(
     ("status", "inputs", "rest", "message"),
     [
         (400, [texts("text", A) | {"data": [1]}], {}, "inputs.text: an element is not of datatype BYTES"),
-        (400, [texts("text", A) | {"data": [[A], B]}], {}, "inputs.text: the shape says 1 elements, there are 2"),
+        (400, [texts("text", A) | {"data": [[A], B]}], {}, "inputs.text: the shape says 1 elements, there are more"),
         (400, [texts("text", A), texts("on_overflow", "error", "error")], {}, "inputs: inputs of 1 and 2 elements"),
         (422, [texts("text", A) | {"shape": [-1]}], {}, "inputs.0.shape.0: "),
         (422, [texts("text", A) | {"shape": [10**12]}], {}, "inputs.text: 1000000000000 items; at most 40"),
