@@ -12,9 +12,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from service.body import parse
 from service.endpoints import timing_headers
 from service.errors import InvalidItem, ServiceError
-from service.http import Asked, Endpoint, Style, json_response, parse
+from service.http import Asked, Endpoint, Style, json_response
 from service.protocols.common import Ask, Model, Reader, Writer, models, spelled, together
 from service.protocols.described import answered, named
 from service.protocols.pipelines import form

@@ -11,9 +11,10 @@ from starlette.responses import Response
 
 from service import __version__
 from service.access import require
+from service.body import parse
 from service.endpoints import timing_headers
 from service.errors import InvalidItem, NotFound, ServiceError
-from service.http import Asked, Endpoint, Handler, Style, json_response, parse
+from service.http import Asked, Endpoint, Handler, Style, json_response
 from service.protocols.common import Ask, Model, Place, Reader, Writer, models, spelled, together, unsupported
 from service.protocols.described import STATUSES, answered, named
 from service.runner import Result
@@ -37,7 +38,7 @@ class Predict(Options):
 
 class Rerank(Options):
     query: str
-    texts: list[str]
+    texts: list[str] = Field(fail_fast=True)
     return_text: bool | None = None
 
 
@@ -97,9 +98,8 @@ def _sequences(model: Model, inputs: Any) -> tuple[list[tuple[str, list[str]]], 
     batch = isinstance(inputs, list) and all(isinstance(one, list) for one in inputs)
     if batch:
         model.limit(len(inputs), "inputs")
-    if isinstance(inputs, str):
-        inputs = [inputs]
-    sequences = [(f"inputs.{i}", one) for i, one in enumerate(inputs)] if batch else [("inputs", inputs)]
+    alone = [inputs] if isinstance(inputs, str) else inputs
+    sequences = [(f"inputs.{i}", one) for i, one in enumerate(inputs)] if batch else [("inputs", alone)]
     for path, one in sequences:
         if not isinstance(one, list) or len(one) not in (1, 2) or not all(isinstance(text, str) for text in one):
             raise InvalidItem("give a text, a pair of texts, or a list of lists of one or two texts", field=path)
@@ -149,14 +149,13 @@ def _headers(results: Sequence[Result], start: float) -> dict[str, str]:
 def info(model: Model) -> dict[str, Any]:
     labels = dict(enumerate(model.manifest.labels))
     classifier = {"id2label": {str(i): x for i, x in labels.items()}, "label2id": {x: i for i, x in labels.items()}}
-    settings = model.server.settings
     return {
         "model_id": model.name,
         "model_sha": model.versions[0],
         "model_dtype": model.bundle.precision,
         "model_type": {"classifier": classifier} if issubclass(model.task.Output, Classification) else {},
         "max_input_length": model.manifest.max_length,
-        "max_client_batch_size": settings.max_batch_items,
+        "max_client_batch_size": model.server.settings.max_batch_items,
         "auto_truncate": True,
         "version": __version__,
     }

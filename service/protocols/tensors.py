@@ -18,8 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 from starlette.responses import Response
 
+from service.body import parse
 from service.errors import InvalidItem, InvalidRequest
-from service.http import Asked, json_response, parse
+from service.http import Asked, json_response
 from service.protocols.common import unsupported
 
 NUMBERS = {"BOOL": "?", "FP32": "<f4", "FP64": "<f8"} | {
@@ -37,7 +38,7 @@ class Strict(BaseModel):
 class InputTensor(Strict):
     name: str
     datatype: str
-    shape: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=8)]
+    shape: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=8, fail_fast=True)]
     parameters: dict[str, Any] = {}
     data: list[Any] | None = Field(None, description="elements, nested as the shape or flat; or else binary")
 
@@ -50,8 +51,8 @@ class OutputTensor(Strict):
 class Request(Strict):
     id: str | None = None
     parameters: dict[str, Any] = {}
-    inputs: Annotated[list[InputTensor], Field(min_length=1)]
-    outputs: list[OutputTensor] | None = None
+    inputs: Annotated[list[InputTensor], Field(min_length=1, fail_fast=True)]
+    outputs: Annotated[list[OutputTensor], Field(fail_fast=True)] | None = None
 
 
 class Written(NamedTuple):
