@@ -178,7 +178,7 @@ class Edge:
 
     async def _body(self, declared: bytes, receive: Receive) -> bytes:
         """The whole body; ClientLeft if it does not come."""
-        size = int(declared) if declared.isdigit() else 0
+        size = int(declared[-20:]) if declared.isdigit() else 0  # what is before that can only be zeros
         body = bytearray()
         more = True
         while more and size <= self.max_body:

@@ -25,7 +25,7 @@ from service.server import Server
 
 # Clients before this version read zero-shot classes as two lists.
 LISTS_SINCE = (1, 1, 5)
-CLIENT = re.compile(r"hf_hub/(\d+)\.(\d+)\.(\d+)")
+CLIENT = re.compile(r"hf_hub/(\d{1,4})\.(\d{1,4})\.(\d{1,4})")
 
 
 class Request(BaseModel):

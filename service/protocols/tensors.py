@@ -87,6 +87,8 @@ def _blobs(request: Request, rest: memoryview) -> list[memoryview | None]:
         path = f"inputs.{i}.parameters.binary_data_size"
         if size is not None and (type(size) is not int or size < 0):
             raise malformed("not a number of bytes", path)
+        if size is not None and size > len(rest):  # nor is a sum made of numbers that no body could hold
+            raise malformed(f"there are {len(rest)} bytes behind the JSON", path)
         if (tensor.data is None) == (size is None):
             raise malformed("give either data or binary_data_size", f"inputs.{i}")
     declared = sum(size or 0 for size in sizes)

@@ -70,3 +70,16 @@ def test_no_more_elements_are_taken_out_than_the_shape_says(booth: Booth) -> Non
     length = {"inference_header_content_length": str(len(head))}
     reply = booth.post("/v2/models/topic/infer", head + bytes(400_000), **length)
     assert reply.error == (400, "inputs.text: the shape says 1 elements, there are more")
+
+
+def test_numbers_of_more_digits_than_python_reads_or_writes(booth: Booth) -> None:
+    """Of 4301 digits and more it refuses to: a 500."""
+    agent = f"hf_hub/{'1' * 4301}.1.1"
+    assert booth.post("/models/topic", {"inputs": "네"}, user_agent=agent).status == 200
+    sized = {"datatype": "BYTES", "shape": [1], "parameters": {"binary_data_size": 10**4299 * 9}}
+    reply = booth.post("/v2/models/topic/infer", {"inputs": [{"name": name} | sized for name in ("text", "a")]})
+    assert reply.status == 400, reply.body
+    assert "binary_data_size" in reply.json["error"]
+    tensor = {"name": "text", "datatype": "BYTES", "data": ["네"]}
+    for shape in ([10**4299, 1], [10**4299, 10]):
+        assert booth.post("/v2/models/topic/infer", {"inputs": [tensor | {"shape": shape}]}).status in (400, 422)
