@@ -178,5 +178,5 @@ def together(results: Sequence[Result]) -> Timing:
         decode=sum(t.decode for t in timings),
         rows=max(t.rows for t in timings),
         tokens=sum(t.tokens for t in timings),
-        version=timings[0].version,
+        version=", ".join(sorted({t.version for t in timings} - {""})),
     )

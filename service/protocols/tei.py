@@ -77,6 +77,7 @@ def rerank(model: Model) -> Reader:
         for i, text in enumerate(request.texts):
             place = Place("", {"text": "query", "text_pair": f"texts.{i}"})
             asks.append(_ask(model, {"text": request.query, "text_pair": text}, place, request))
+            asks[-1].item.split_by(request.query)
 
         def write(results: Sequence[Result]) -> Response:
             scores = [relevance(result.answer) for result in results]

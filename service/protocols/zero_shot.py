@@ -38,7 +38,7 @@ def zero_shot(model: Model, given: dict[str, Any], older: bool) -> Form:
         for i, hypothesis in enumerate(hypotheses):
             at = Place(place.below, {**place.fields, "text_pair": f"parameters.candidate_labels.{i}"})
             made.append(model.ask(fields | {"text_pair": hypothesis}, at))
-            made[-1].item.with_logits()
+            made[-1].item.with_logits().split_by(made[-1].item.text)
         return made
 
     def written(together: Sequence[Answer]) -> Any:
