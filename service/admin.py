@@ -17,10 +17,11 @@ from starlette.responses import Response
 
 from service.access import may_ask
 from service.board import Board, Desired, Entry, Model
+from service.body import parse
 from service.config import open_reference
 from service.errors import BundleError, DeadlineExceeded, InvalidItem
 from service.gate import ending
-from service.http import Asked, Endpoint, Handler, json_response, parse
+from service.http import Asked, Endpoint, Handler, json_response
 from service.server import Server
 
 INDEX = "/v2/repository/index"

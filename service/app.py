@@ -117,8 +117,9 @@ def build_service(server: Server, keys: Keys | None = None) -> Any:
         metrics={"enabled": False},
         logging={"access": {"enabled": False}},
         tracing={"excluded_urls": ".*"},
-        # A request ends by our own deadline. BentoML keeps a timer a request for this long, answered or not.
-        traffic={"timeout": settings.timeout_ms / 1000 + GRACE},
+        # A request ends by our own limits: its body has come by the one and is answered by the other. BentoML, whose
+        # error has a form of its own, counts both, and keeps a timer a request for this long, answered or not.
+        traffic={"timeout": (settings.read_timeout_ms + settings.timeout_ms) / 1000 + GRACE},
     )(cls)
     service.add_asgi_middleware(Observer, server=server, routes=routes, behind=BEHIND)
     if allowed := cors.origins(settings.cors_origins):

@@ -1,7 +1,8 @@
 """uvicorn's HTTP/1.1 connection with what it lacks: limits of time, size and number, and a way out of them.
 
 uvicorn waits for ever for the first byte, for the rest of a head, and for a client that does not read its answer; it
-keeps a head of any length; and of a request that would like to be upgraded, as Java's first one is, it loses the body.
+keeps a head of any length, and any number of requests that come before the one in front of them is answered; and of a
+request that would like to be upgraded, as Java's first one is, it loses the body.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from service.errors import HeadTooLarge, InvalidRequest, RequestTimeout, ServiceError
 from service.gate import CROWDED, Gate
@@ -22,19 +25,25 @@ from service.http import error_response
 MAX_HEAD = 64 * 1024
 # A chunk of a single byte has five more around it.
 AROUND = 6
+# Requests that may wait on a connection for the one that is being answered. Where a few do, or much of a body, nothing
+# more is read before their turn; where fewer do it is, or nobody would see the client leave.
+MAX_PIPELINED = 256
+FEW = 16
 
 
 class Together:
     """A transport that sends at once what is written in one turn of the event loop.
 
-    A head and its body are then one call of the kernel and wake their reader once.
+    A head and its body are then one call of the kernel and wake their reader once. When it is closed, the client has
+    `patience` seconds to take what is left.
     """
 
-    __slots__ = ("_loop", "_parts", "_transport")
+    __slots__ = ("_loop", "_parts", "_patience", "_transport")
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, patience: float) -> None:
         self._transport = transport
         self._loop = loop
+        self._patience = patience
         self._parts: list[bytes] = []
 
     def write(self, data: bytes) -> None:
@@ -45,6 +54,8 @@ class Together:
     def close(self) -> None:
         self._flush()
         self._transport.close()
+        if self._transport.get_write_buffer_size():
+            self._loop.call_later(self._patience, self._transport.abort)
 
     def get_write_buffer_size(self) -> int:
         return self._transport.get_write_buffer_size() + sum(map(len, self._parts))
@@ -58,15 +69,30 @@ class Together:
         return getattr(self._transport, name)
 
 
+class Flow(FlowControl):
+    """Does not read on, whoever would like to, while enough `waits`."""
+
+    def __init__(self, transport: asyncio.Transport, waits: Callable[[], bool]) -> None:
+        super().__init__(transport)
+        self._waits = waits
+
+    def resume_reading(self) -> None:
+        if not self._waits():
+            super().resume_reading()
+
+
 class Connection(HttpToolsProtocol):
-    """`limit`: connections of this process; on one more only probes are answered. `patience`: seconds for a head."""
+    """`limit`: connections of this process; on one more only probes are answered. `patience`: seconds for a head,
+    and for a client to make room for more of its answer."""
 
     gate: ClassVar[Gate]
     limit: ClassVar[int]
     patience: ClassVar[float]
     refused: ClassVar[Callable[[str], None]]
 
+    _running: RequestResponseCycle | None = None
     _deadline: asyncio.TimerHandle | None = None
+    _stuck: asyncio.TimerHandle | None = None
     _crowded = False
     _begun = False
     _piece: bytes | memoryview = b""
@@ -85,7 +111,9 @@ class Connection(HttpToolsProtocol):
         return self.cycle is None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(Together(transport, self.loop))  # type: ignore[arg-type] # it has all that is used
+        together = Together(transport, self.loop, self.patience)
+        super().connection_made(together)  # type: ignore[arg-type] # it has all that is used
+        self.flow = Flow(self.transport, self._enough)
         self._crowded = len(self.connections) > self.limit
         self._wait()
 
@@ -104,11 +132,29 @@ class Connection(HttpToolsProtocol):
         elif self._deadline is None and not self.transport.is_closing():
             self._wait()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stuck = self.loop.call_later(self.patience, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        self.resume_writing()
         super().connection_lost(exc)
+        # uvicorn tells the newest request, which may be far from being begun.
+        self.pipeline.clear()
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
 
     def on_message_begin(self) -> None:
+        if len(self.pipeline) >= MAX_PIPELINED:
+            raise ValueError("too many requests")  # which the parser makes an error of the request
         super().on_message_begin()
         self._begun = True
         self._spare = 0
@@ -144,7 +190,11 @@ class Connection(HttpToolsProtocol):
         self._unread += [memoryview(self._piece)[upgrade.args[0] :], b"\r\n".join(head)]
 
     def send_400_response(self, msg: str) -> None:
-        self._turn_away(InvalidRequest("this is no HTTP/1.1 request", code="invalid_http"))
+        if len(self.pipeline) >= MAX_PIPELINED:
+            message = f"more than {MAX_PIPELINED} requests wait on this connection"
+            self._turn_away(InvalidRequest(message, code="too_many_requests"))
+        else:
+            self._turn_away(InvalidRequest("this is no HTTP/1.1 request", code="invalid_http"))
 
     def timeout_keep_alive_handler(self) -> None:
         if self.transport.get_write_buffer_size():
@@ -155,6 +205,14 @@ class Connection(HttpToolsProtocol):
         """Let the answer that is under way be the last one."""
         if not self.idle:
             self.cycle.keep_alive = False
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _enough(self) -> bool:
+        """Whether what waits for its turn is as much as may be kept."""
+        return len(self.pipeline) >= FEW or sum(len(cycle.body) for cycle, _ in self.pipeline) > HIGH_WATER_LIMIT
 
     def _wait(self) -> None:
         self._deadline = self.loop.call_later(self.patience, self._late)
@@ -175,7 +233,8 @@ class Connection(HttpToolsProtocol):
     def _turn_away(self, error: ServiceError) -> None:
         """Answer in place of the app and close; of a connection with an answer under way only the end is left."""
         type(self).refused(error.reason)
-        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+        running = self._running
+        if running is None or running.response_complete or not running.response_started:
             answer = error_response(error)
             fields = [*answer.raw_headers, *([] if "connection" in answer.headers else [(b"connection", b"close")])]
             head = b"".join(name + b": " + value + b"\r\n" for name, value in fields)

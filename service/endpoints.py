@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import bentoml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.body import checked, parse
 from service.errors import InvalidItem, ServiceError
-from service.http import Asked, Handler, error_response, explain, json_response, parse
+from service.http import Asked, Handler, error_response, json_response
 from service.jobs import Turn
 from service.server import Server
 from service.tasks.base import Item
@@ -57,20 +58,22 @@ def one_endpoint(server: Server, name: str, model: type[BaseModel]) -> Handler:
 
 
 def batch_endpoint(server: Server, name: str, model: type[Item]) -> Handler:
-    adapter = TypeAdapter(model)
-
     async def one(index: int, raw: Any, turn: Turn, versions: set[str]) -> bytes:
         try:
-            result = await server.answer(name, adapter.validate_python(raw), turn)
+            result = await server.answer(name, read(raw), turn)
             versions.add(result.timing.version)
             return to_json(result.answer)
-        except ValidationError as error:
-            problem = explain(error)
-            server.telemetry.outcome(name, problem.code)
         except ServiceError as error:
             problem = error
         path = f"items.{index}" + (f".{problem.field}" if problem.field else "")
         return to_json({"error": problem.body() | {"field": path}})
+
+    def read(raw: Any) -> BaseModel:
+        try:
+            return checked(model, raw)
+        except ServiceError as error:
+            server.telemetry.outcome(name, error.code)
+            raise
 
     async def handle(asked: Asked) -> Response:
         try:

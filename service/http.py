@@ -6,10 +6,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qs
 
-from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -17,8 +16,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from service.errors import (
     ClientLeft,
     InternalError,
-    InvalidItem,
-    InvalidRequest,
     MethodNotAllowed,
     NotFound,
     RequestTimeout,
@@ -31,8 +28,6 @@ from service.exchange import failed
 from service.gate import Gate, ending
 
 log = logging.getLogger("bentoml.clueserve")
-
-Model = TypeVar("Model", bound=BaseModel)
 
 JSON = b"application/json"
 
@@ -73,11 +68,6 @@ Routes = Mapping[str, Mapping[str, Endpoint]]
 Style = Callable[[ServiceError], Response]
 """How a protocol writes an error."""
 
-# Above this size a body is parsed beside the event loop.
-OFF_LOOP_BYTES = 64 * 1024
-CODES = {"missing": "missing_field", "extra_forbidden": "unknown_field"}
-MESSAGES = {"model_type": "Input should be an object"}
-
 
 def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return Response(to_json(content), status, dict(headers or {}), "application/json")
@@ -85,27 +75,6 @@ def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | 
 
 def error_response(error: ServiceError) -> Response:
     return json_response({"error": error.body()}, error.status, error.headers())
-
-
-def explain(error: ValidationError) -> ServiceError:
-    """The first problem of a body as our error: 400 if it is not JSON, 422 with the field's path otherwise."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    if first["type"] == "json_invalid":
-        return InvalidRequest(first["msg"])
-    path = ".".join(map(str, first["loc"]))
-    return InvalidItem(
-        MESSAGES.get(first["type"], first["msg"]), field=path or None, code=CODES.get(first["type"], "invalid_value")
-    )
-
-
-async def parse(model: type[Model], body: bytes) -> Model:
-    """The body as a `model`; ServiceError says what is wrong with it."""
-    try:
-        if len(body) > OFF_LOOP_BYTES:
-            return await asyncio.to_thread(model.model_validate_json, body)
-        return model.model_validate_json(body)
-    except ValidationError as error:
-        raise explain(error) from None
 
 
 class Edge:
@@ -209,7 +178,7 @@ class Edge:
 
     async def _body(self, declared: bytes, receive: Receive) -> bytes:
         """The whole body; ClientLeft if it does not come."""
-        size = int(declared) if declared.isdigit() else 0
+        size = int(declared[-20:]) if declared.isdigit() else 0  # what is before that can only be zeros
         body = bytearray()
         more = True
         while more and size <= self.max_body:

@@ -11,17 +11,18 @@ from pydantic_core import PydanticCustomError, to_json
 from starlette.responses import Response
 
 from service.access import require
+from service.body import parse
 from service.bundle import Manifest
 from service.endpoints import STEP
 from service.errors import InvalidItem, ServiceError
-from service.http import Asked, Endpoint, parse
+from service.http import Asked, Endpoint
 from service.jobs import Turn
 from service.server import Server
 from service.tasks import FAMILIES
 from service.tasks.base import Item, Text
 
 PATH = "/parse"
-Many = Annotated[list[Text], Field(min_length=1)]
+Many = Annotated[list[Text], Field(min_length=1, fail_fast=True)]
 MANY: TypeAdapter[list[str]] = TypeAdapter(Many)
 
 
@@ -38,7 +39,7 @@ class ParseItem(Item):
     text: Annotated[str | list[str], PlainValidator(_texts, json_schema_input_type=Text | Many)] = Field(
         description="one text, or several: each task's answer is then a list in the same order"
     )
-    tasks: list[str] = Field(min_length=1, description="names of models that need nothing but a `text`")
+    tasks: list[str] = Field(min_length=1, fail_fast=True, description="names of models that need nothing but a `text`")
 
 
 def takes_text(family: str) -> bool:

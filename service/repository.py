@@ -48,7 +48,7 @@ class Split:
         self._ends = [end / sum(shares) for end in accumulate(shares)]
 
     def choose(self, item: Any) -> Runner:
-        text: str = item.model_dump_json(exclude={"timeout_ms"})
+        text: str = item.split
         digest = hashlib.blake2b(text.encode(), digest_size=8, key=self._name[:64]).digest()
         place = int.from_bytes(digest) / 2**64
         return next((r for r, end in zip(self._runners, self._ends, strict=True) if place < end), self._runners[-1])

@@ -23,6 +23,7 @@ FLOORS = (
     {
         "config",
         "telemetry",
+        "body",
         "http",
         "openapi",
         "server",

@@ -11,13 +11,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from starlette.responses import Response
 
+from service.body import checked
 from service.bundle import Bundle, Manifest
 from service.endpoints import STEP
 from service.errors import InvalidItem, NotReady, ServiceError
-from service.http import Asked, Handler, explain
+from service.http import Asked, Handler
 from service.jobs import Turn
 from service.runner import Result
 from service.server import Server
@@ -97,9 +98,9 @@ class Model:
     def ask(self, fields: Mapping[str, Any], place: Place) -> Ask:
         """A native item of these fields; InvalidItem with the path in the caller's own request."""
         try:
-            return Ask(self.task.Input.model_validate(fields), place)
-        except ValidationError as error:
-            raise _moved(explain(error), place) from None
+            return Ask(checked(self.task.Input, fields), place)
+        except InvalidItem as error:
+            raise _moved(error, place) from None
 
     def limit(self, items: int, path: str) -> None:
         """Refuse a request of more items than a native batch may have."""
@@ -152,9 +153,9 @@ def _moved(error: ServiceError, place: Place) -> ServiceError:
 def parameters(model: type[Parameters], given: Mapping[str, Any], path: str = "parameters") -> Parameters:
     """Checked parameters; one that is null is as good as absent."""
     try:
-        return model.model_validate({name: value for name, value in given.items() if value is not None})
-    except ValidationError as error:
-        raise _moved(explain(error), Place(path)) from None
+        return checked(model, {name: value for name, value in given.items() if value is not None})
+    except InvalidItem as error:
+        raise _moved(error, Place(path)) from None
 
 
 def unsupported(path: str, why: str) -> InvalidItem:
@@ -177,5 +178,5 @@ def together(results: Sequence[Result]) -> Timing:
         decode=sum(t.decode for t in timings),
         rows=max(t.rows for t in timings),
         tokens=sum(t.tokens for t in timings),
-        version=timings[0].version,
+        version=", ".join(sorted({t.version for t in timings} - {""})),
     )

@@ -12,18 +12,20 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from service.body import parse
 from service.endpoints import timing_headers
 from service.errors import InvalidItem, ServiceError
-from service.http import Asked, Endpoint, Style, json_response, parse
+from service.http import Asked, Endpoint, Style, json_response
 from service.protocols.common import Ask, Model, Reader, Writer, models, spelled, together
 from service.protocols.described import answered, named
 from service.protocols.pipelines import form
+from service.protocols.zero_shot import zero_shot
 from service.runner import Result
 from service.server import Server
 
 # Clients before this version read zero-shot classes as two lists.
 LISTS_SINCE = (1, 1, 5)
-CLIENT = re.compile(r"hf_hub/(\d+)\.(\d+)\.(\d+)")
+CLIENT = re.compile(r"hf_hub/(\d{1,4})\.(\d{1,4})\.(\d{1,4})")
 
 
 class Request(BaseModel):
@@ -41,17 +43,18 @@ def reader(model: Model) -> Reader:
     async def read(asked: Asked) -> tuple[Sequence[Ask], Writer]:
         request = await parse(Request, asked.body)
         given = {name: value for name, value in (request.parameters or {}).items() if value is not None}
-        shape = form(model, given, older=is_older(asked))
+        zero = "candidate_labels" in given
+        shape = zero_shot(model, given, older=is_older(asked)) if zero else form(model, given)
         many = isinstance(request.inputs, list)
         if many and not request.inputs:
             raise InvalidItem("give at least one item", field="inputs")
+        count = len(request.inputs) if many else 1
+        model.limit(count if count > model.server.settings.max_batch_items else count * shape.each, "inputs")
         items = (
             [(item, f"inputs.{i}") for i, item in enumerate(request.inputs)] if many else [(request.inputs, "inputs")]
         )
-        model.limit(len(items), "inputs")
         groups = [shape.asks(item, path) for item, path in items]
         asks = [ask for group in groups for ask in group]
-        model.limit(len(asks), "inputs")
 
         def write(results: Sequence[Result]) -> Response:
             rest = iter(results)

@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from service.errors import InvalidItem
 from service.protocols.common import Ask, Model, Place, parameters, unsupported
-from service.tasks import pair_classification
 from service.tasks.classification import ClassificationTask
 from service.types import Answer, Array, rounded, sigmoid, softmax
 
@@ -23,11 +22,12 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {"softmax": softmax, "sigmoid":
 
 class Form(NamedTuple):
     """`asks(item, path)`: the native items of one of theirs; `written`: their answer, of the native ones. `nested`: an
-    item alone is answered like a list of one."""
+    item alone is answered like a list of one. `each`: how many native items one of theirs becomes."""
 
     asks: Callable[[Any, str], list[Ask]]
     written: Callable[[Sequence[Answer]], Any]
     nested: bool = False
+    each: int = 1
 
 
 class Parameters(BaseModel):
@@ -53,12 +53,6 @@ class SpanParameters(Parameters):
     max_question_len: int | None = None
     handle_impossible_answer: bool = False
     align_to_words: bool = False
-
-
-class ZeroShotParameters(Parameters):
-    candidate_labels: Any
-    multi_label: bool = False
-    hypothesis_template: str = "This example is {}."
 
 
 def classes(model: Model, given: dict[str, Any]) -> Form:
@@ -140,50 +134,9 @@ def answers(model: Model, given: dict[str, Any]) -> Form:
     return _form(model, written, fields={"top_k": p.top_k})
 
 
-def zero_shot(model: Model, given: dict[str, Any], older: bool) -> Form:
-    """Each label as a hypothesis that the text may entail. `older`: answer as the pipeline does, in two lists."""
-    p = parameters(ZeroShotParameters, given)
-    params = model.params
-    if not isinstance(params, pair_classification.Params) or params.entailment is None:
-        raise unsupported("parameters.candidate_labels", f"{model.name} has no class that it calls entailment")
-    candidates = _candidates(p.candidate_labels)
-    if "{}" not in p.hypothesis_template:
-        raise InvalidItem("the template has no {} for the label", field="parameters.hypothesis_template")
-    roles = (params.contradiction, params.entailment)
-
-    def asks(item: Any, path: str) -> list[Ask]:
-        fields, place = _fields(model, item, path)
-        if "text_pair" in fields:
-            raise InvalidItem("the labels make the second text", field=place.path("text_pair"))
-        made = []
-        for i, label in enumerate(candidates):
-            at = Place(place.below, {**place.fields, "text_pair": f"parameters.candidate_labels.{i}"})
-            made.append(model.ask(fields | {"text_pair": p.hypothesis_template.replace("{}", label)}, at))
-            made[-1].item.with_logits()
-        return made
-
-    def written(together: Sequence[Answer]) -> Any:
-        no, yes = np.array([[answer["logits"][role] for role in roles] for answer in together]).T
-        scores = sigmoid(yes - no) if p.multi_label or len(candidates) == 1 else softmax(yes)
-        ranked = [(candidates[i], rounded(scores[i])) for i in np.argsort(-scores, kind="stable")]
-        if older:
-            return {"labels": [label for label, _ in ranked], "scores": [score for _, score in ranked]}
-        return [{"label": label, "score": score} for label, score in ranked]
-
-    return Form(asks, written)
-
-
-def _candidates(value: Any) -> list[str]:
-    """A list of labels, or one string of them with commas between, as the pipeline takes it."""
-    labels = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
-    if not isinstance(labels, list) or not labels or not all(isinstance(x, str) and x.strip() for x in labels):
-        raise InvalidItem("give a list of labels, none of them empty", field="parameters.candidate_labels")
-    return labels
-
-
 def native(model: Model, given: dict[str, Any]) -> Form:
     parameters(Parameters, given)
-    return Form(lambda item, path: [model.ask(*_fields(model, item, path))], lambda together: together[0])
+    return Form(lambda item, path: [model.ask(*fields_of(model, item, path))], lambda together: together[0])
 
 
 FORMS: dict[str, Callable[[Model, dict[str, Any]], Form]] = {
@@ -197,10 +150,8 @@ FORMS: dict[str, Callable[[Model, dict[str, Any]], Form]] = {
 }
 
 
-def form(model: Model, given: dict[str, Any], older: bool) -> Form:
+def form(model: Model, given: dict[str, Any]) -> Form:
     """What a model's family makes of the parameters of a request."""
-    if "candidate_labels" in given:
-        return zero_shot(model, given, older)
     return FORMS.get(model.manifest.family, native)(model, given)
 
 
@@ -215,7 +166,7 @@ def _form(
     """One native item for each of theirs, with `fields` set by parameters."""
 
     def asks(item: Any, path: str) -> list[Ask]:
-        given, place = _fields(model, item, path)
+        given, place = fields_of(model, item, path)
         for name in ("top_k", "tags"):
             if name in given:
                 raise unsupported(place.path(name), "this is asked for by parameters here")
@@ -226,7 +177,7 @@ def _form(
     return Form(asks, lambda together: written(together[0]), nested)
 
 
-def _fields(model: Model, item: Any, path: str) -> tuple[dict[str, Any], Place]:
+def fields_of(model: Model, item: Any, path: str) -> tuple[dict[str, Any], Place]:
     """Native fields of an item of theirs: a text, or an object that has them by name."""
     if isinstance(item, dict):
         return item, Place(path)

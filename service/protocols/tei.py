@@ -11,9 +11,10 @@ from starlette.responses import Response
 
 from service import __version__
 from service.access import require
+from service.body import parse
 from service.endpoints import timing_headers
 from service.errors import InvalidItem, NotFound, ServiceError
-from service.http import Asked, Endpoint, Handler, Style, json_response, parse
+from service.http import Asked, Endpoint, Handler, Style, json_response
 from service.protocols.common import Ask, Model, Place, Reader, Writer, models, spelled, together, unsupported
 from service.protocols.described import STATUSES, answered, named
 from service.runner import Result
@@ -37,7 +38,7 @@ class Predict(Options):
 
 class Rerank(Options):
     query: str
-    texts: list[str]
+    texts: list[str] = Field(fail_fast=True)
     return_text: bool | None = None
 
 
@@ -47,8 +48,7 @@ def predict(model: Model) -> Reader:
         if not issubclass(model.task.Output, Classification):
             raise unsupported("model", f"{model.name} is a {model.manifest.family} model; /predict answers classes")
         request = await parse(Predict, asked.body)
-        sequences, batch = _sequences(request.inputs)
-        model.limit(len(sequences), "inputs")
+        sequences, batch = _sequences(model, request.inputs)
         asks = []
         for path, texts in sequences:
             places = [path] if len(texts) == 1 else [f"{path}.0", f"{path}.1"]
@@ -77,6 +77,7 @@ def rerank(model: Model) -> Reader:
         for i, text in enumerate(request.texts):
             place = Place("", {"text": "query", "text_pair": f"texts.{i}"})
             asks.append(_ask(model, {"text": request.query, "text_pair": text}, place, request))
+            asks[-1].item.split_by(request.query)
 
         def write(results: Sequence[Result]) -> Response:
             scores = [relevance(result.answer) for result in results]
@@ -91,14 +92,15 @@ def rerank(model: Model) -> Reader:
     return read
 
 
-def _sequences(inputs: Any) -> tuple[list[tuple[str, list[str]]], bool]:
+def _sequences(model: Model, inputs: Any) -> tuple[list[tuple[str, list[str]]], bool]:
     """Texts and pairs, each with its path, and whether they came as a batch. A flat list is one text or one pair."""
     if inputs == []:
         raise InvalidItem("there are no texts", field="inputs", code="empty_text")
     batch = isinstance(inputs, list) and all(isinstance(one, list) for one in inputs)
-    if isinstance(inputs, str):
-        inputs = [inputs]
-    sequences = [(f"inputs.{i}", one) for i, one in enumerate(inputs)] if batch else [("inputs", inputs)]
+    if batch:
+        model.limit(len(inputs), "inputs")
+    alone = [inputs] if isinstance(inputs, str) else inputs
+    sequences = [(f"inputs.{i}", one) for i, one in enumerate(inputs)] if batch else [("inputs", alone)]
     for path, one in sequences:
         if not isinstance(one, list) or len(one) not in (1, 2) or not all(isinstance(text, str) for text in one):
             raise InvalidItem("give a text, a pair of texts, or a list of lists of one or two texts", field=path)
@@ -148,14 +150,13 @@ def _headers(results: Sequence[Result], start: float) -> dict[str, str]:
 def info(model: Model) -> dict[str, Any]:
     labels = dict(enumerate(model.manifest.labels))
     classifier = {"id2label": {str(i): x for i, x in labels.items()}, "label2id": {x: i for i, x in labels.items()}}
-    settings = model.server.settings
     return {
         "model_id": model.name,
         "model_sha": model.versions[0],
         "model_dtype": model.bundle.precision,
         "model_type": {"classifier": classifier} if issubclass(model.task.Output, Classification) else {},
         "max_input_length": model.manifest.max_length,
-        "max_client_batch_size": settings.max_batch_items,
+        "max_client_batch_size": model.server.settings.max_batch_items,
         "auto_truncate": True,
         "version": __version__,
     }

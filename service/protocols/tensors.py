@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -17,8 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 from starlette.responses import Response
 
+from service.body import parse
 from service.errors import InvalidItem, InvalidRequest
-from service.http import Asked, json_response, parse
+from service.http import Asked, json_response
 from service.protocols.common import unsupported
 
 NUMBERS = {"BOOL": "?", "FP32": "<f4", "FP64": "<f8"} | {
@@ -36,7 +38,7 @@ class Strict(BaseModel):
 class InputTensor(Strict):
     name: str
     datatype: str
-    shape: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=8)]
+    shape: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=8, fail_fast=True)]
     parameters: dict[str, Any] = {}
     data: list[Any] | None = Field(None, description="elements, nested as the shape or flat; or else binary")
 
@@ -49,8 +51,8 @@ class OutputTensor(Strict):
 class Request(Strict):
     id: str | None = None
     parameters: dict[str, Any] = {}
-    inputs: Annotated[list[InputTensor], Field(min_length=1)]
-    outputs: list[OutputTensor] | None = None
+    inputs: Annotated[list[InputTensor], Field(min_length=1, fail_fast=True)]
+    outputs: Annotated[list[OutputTensor], Field(fail_fast=True)] | None = None
 
 
 class Written(NamedTuple):
@@ -85,6 +87,8 @@ def _blobs(request: Request, rest: memoryview) -> list[memoryview | None]:
         path = f"inputs.{i}.parameters.binary_data_size"
         if size is not None and (type(size) is not int or size < 0):
             raise malformed("not a number of bytes", path)
+        if size is not None and size > len(rest):  # nor is a sum made of numbers that no body could hold
+            raise malformed(f"there are {len(rest)} bytes behind the JSON", path)
         if (tensor.data is None) == (size is None):
             raise malformed("give either data or binary_data_size", f"inputs.{i}")
     declared = sum(size or 0 for size in sizes)
@@ -108,19 +112,20 @@ def elements(tensor: InputTensor, blob: memoryview | None, path: str, most: int)
     if tensor.datatype != "BYTES" and tensor.datatype not in NUMBERS:
         raise malformed(f"there is no datatype {tensor.datatype[:20]!r}", path)
     if blob is None:
-        found = list(_flat(tensor.data))
+        found = list(islice(_flat(tensor.data), count + 1))
         kinds = _kinds(tensor.datatype)
         if any(type(value) not in kinds for value in found):
             raise malformed(f"an element is not of datatype {tensor.datatype}", path)
     elif tensor.datatype == "BYTES":
-        found = list(_strings(blob, path))
+        found = list(islice(_strings(blob, path), count + 1))
     else:
         dtype = np.dtype(NUMBERS[tensor.datatype])
         if len(blob) != count * dtype.itemsize:
             raise malformed(f"{len(blob)} bytes are not {count} elements of {dtype.itemsize}", path)
         found = np.frombuffer(blob, dtype).tolist()
     if len(found) != count:
-        raise malformed(f"the shape says {count} elements, there are {len(found)}", path)
+        there = len(found) if len(found) < count else "more"
+        raise malformed(f"the shape says {count} elements, there are {there}", path)
     return found
 
 

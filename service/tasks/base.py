@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from service.bundle import Bundle, Strict
 from service.errors import BundleError, InvalidItem
@@ -36,6 +36,17 @@ class Item(BaseModel):
     timeout_ms: Annotated[int, Field(ge=1, le=600_000, description="give up, unanswered, after this long")] | None = (
         None
     )
+    _split: str | None = PrivateAttr(None)
+
+    def split_by(self, text: str) -> None:
+        """Of several versions have the same one answer all items that say the same here. For items that are one answer
+        together; no request can ask for it."""
+        self._split = text
+
+    @property
+    def split(self) -> str:
+        """What one of several versions is chosen by: all that the caller asked, but not for how long he waits."""
+        return self.model_dump_json(exclude={"timeout_ms"}) if self._split is None else self._split
 
 
 class Reading(BaseModel):

@@ -46,8 +46,8 @@ class Params(Strict):
 
 
 class ClozeItem(Item):
-    passages: Annotated[list[Text], Field(min_length=1)]
-    candidates: list[Text]
+    passages: Annotated[list[Text], Field(min_length=1, fail_fast=True)]
+    candidates: Annotated[list[Text], Field(fail_fast=True)]
 
 
 class Filled(BaseModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -31,11 +31,11 @@ class Params(Strict):
 class DependencyItem(Item):
     model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["words"]}, {"required": ["text"]}]})
 
-    words: list[Text] | None = Field(
+    words: Annotated[list[Text], Field(fail_fast=True)] | None = Field(
         None, description="the words (eojeol) of one sentence, read with one space between; give these or `text`"
     )
     text: Text | None = Field(None, description="the sentence; white space of any kind and length parts its words")
-    pos: list[str] | None = Field(
+    pos: Annotated[list[str], Field(fail_fast=True)] | None = Field(
         None,
         description="tags of each word's morphemes, `A+B+C`: for models that read parts of speech, and only for these",
     )

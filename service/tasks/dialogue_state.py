@@ -47,9 +47,10 @@ class DialogueItem(Item):
     turns: Annotated[
         list[Turn],
         Field(
+            fail_fast=True,
             description="the whole dialogue in order, the last turn the user's. The state is read from it alone: "
             "nothing is remembered between requests. Turns of one side in a row are read as one. Of a dialogue past "
-            "the model's limit the newest words are read"
+            "the model's limit the newest words are read",
         ),
     ]
     on_overflow: Overflow = "truncate"

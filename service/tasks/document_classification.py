@@ -35,7 +35,9 @@ class DocumentItem(ClassificationItem):
     series = "notes"
 
     text: Text | None = Field(None, description="the document; give this or `notes`")
-    notes: list[Note] | None = Field(None, min_length=1, description="texts of one case, first to last")
+    notes: Annotated[list[Note], Field(min_length=1, fail_fast=True)] | None = Field(
+        None, description="texts of one case, first to last"
+    )
 
 
 class Window(BaseModel):

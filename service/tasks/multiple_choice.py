@@ -24,7 +24,7 @@ class Params(Strict):
 class ChoiceItem(Item):
     context: Text
     question: Text = Field("", description="left out where the bundle's template has no question")
-    choices: list[Text]
+    choices: Annotated[list[Text], Field(fail_fast=True)]
     on_overflow: Overflow = "truncate"
 
 

@@ -34,7 +34,7 @@ class Kernel(asyncio.Transport):
 def test_a_head_and_its_body_leave_together() -> None:
     async def main() -> list[bytes]:
         kernel = Kernel()
-        transport = Together(kernel, asyncio.get_running_loop())
+        transport = Together(kernel, asyncio.get_running_loop(), 30.0)
         transport.write(b"head ")
         transport.write(b"body")
         assert (kernel.sent, transport.get_write_buffer_size()) == ([], 1009)
@@ -50,7 +50,7 @@ def test_a_head_and_its_body_leave_together() -> None:
 def test_a_last_answer_leaves_before_its_connection_is_closed() -> None:
     async def main() -> Kernel:
         kernel = Kernel()
-        transport = Together(kernel, asyncio.get_running_loop())
+        transport = Together(kernel, asyncio.get_running_loop(), 30.0)
         transport.write(b"bye")
         transport.close()
         assert kernel.sent == [b"bye"]
@@ -64,7 +64,7 @@ def test_a_last_answer_leaves_before_its_connection_is_closed() -> None:
 def test_nothing_is_written_to_a_client_that_is_gone() -> None:
     async def main() -> list[bytes]:
         kernel = Kernel()
-        transport = Together(kernel, asyncio.get_running_loop())
+        transport = Together(kernel, asyncio.get_running_loop(), 30.0)
         transport.write(b"too late")
         transport.abort()
         await asyncio.sleep(0)

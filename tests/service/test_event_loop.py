@@ -13,7 +13,8 @@ import pytest
 from bench import Bench
 from desk import Desk, request
 
-from service.http import Asked
+from service.errors import ServiceError
+from service.http import Asked, error_response
 
 LIMIT = 0.005
 
@@ -72,4 +73,26 @@ def test_a_batch_as_large_as_the_server_takes(desk: Desk) -> None:
     status, answer, wait = post(desk.batch, {"items": [{"text": f"서울에서 회의 {n}"} for n in range(1000)]})
     assert status == 200
     assert sum("label" in result for result in answer["results"]) == 1000
+    assert wait < LIMIT
+
+
+CROWD = {f"k{i}": 0 for i in range(60_000)}
+
+
+@pytest.mark.parametrize(
+    "body", [{"text": "서울"} | CROWD, {"items": [{"text": "서울"} | CROWD]}], ids=["one", "batch"]
+)
+def test_more_faults_than_anybody_could_read(desk: Desk, body: Any) -> None:
+    """An error was made of each."""
+
+    async def told(asked: Asked) -> Any:
+        try:
+            return await (desk.batch if "items" in body else desk.one)(asked)
+        except ServiceError as error:
+            await asyncio.sleep(0)
+            return error_response(error)
+
+    _, answer, wait = post(told, body)
+    problem = answer["error"] if "error" in answer else answer["results"][0]["error"]
+    assert problem["code"] in ("unknown_field", "invalid_value")
     assert wait < LIMIT

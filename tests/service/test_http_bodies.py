@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from time import thread_time
 from typing import Annotated, Any
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from service.body import OFF_LOOP_BYTES, explain, parse
 from service.errors import InvalidItem, InvalidRequest, MethodNotAllowed, Overloaded, ServiceError
-from service.http import OFF_LOOP_BYTES, error_response, explain, json_response, parse
+from service.http import error_response, json_response
+from service.parse import ParseItem
+from service.protocols.tei import Rerank
+from service.protocols.tensors import InputTensor, Request
+from service.tasks import FAMILIES
+from service.tasks.dialogue_state import Turn
+from service.tasks.document_classification import Note
 
 
 class Span(BaseModel):
@@ -137,3 +145,33 @@ def test_an_answer_is_utf8_json() -> None:
     assert json_response({"text": "서울😀", "score": 0.5, "none": None}).body == (
         '{"text":"서울😀","score":0.5,"none":null}'.encode()
     )
+
+
+MANY = 50_000
+
+
+def lists() -> list[Any]:
+    """Every list that a request may have, as (model, field)."""
+    models = {task.Input for task in FAMILIES.values()} | {ParseItem, Rerank, Request, Note, Turn, InputTensor}
+    fields = [(model, name) for model in models for name, info in model.model_fields.items() if "list[" in str(info)]
+    return sorted(fields, key=lambda one: (one[0].__name__, one[1]))
+
+
+@pytest.mark.parametrize(("model", "name"), [one for one in lists() if one != (InputTensor, "data")], ids=str)
+def test_a_list_is_not_read_past_its_first_fault(model: type[BaseModel], name: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        model.model_validate_json(json.dumps({name: [None] * MANY}))
+    told = [e for e in error.value.errors() if e["loc"][0] == name]
+    assert len(told) == 1, f"{len(told)} errors of {name}"
+
+
+def test_of_very_many_faults_none_is_explained() -> None:
+    body = json.dumps({"text": "a"} | {f"k{i}": 0 for i in range(MANY)}).encode()
+    start = thread_time()
+    with pytest.raises(ServiceError) as error:
+        posted(body)
+    assert thread_time() - start < 0.03
+    assert (error.value.status, error.value.reason, error.value.field) == (422, "invalid_value", None)
+    assert error.value.message == "there are more than 256 problems"
+    few = json.dumps({"text": "a"} | {f"k{i}": 0 for i in range(100)}).encode()
+    assert refused(few) == (422, "unknown_field", "k0")

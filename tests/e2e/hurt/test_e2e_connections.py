@@ -10,7 +10,9 @@ from time import perf_counter
 import httpx
 import pytest
 from e2e_http import Connection, Reply, encode, series
+from e2e_servers import Server
 
+StartServer = Callable[..., Server]
 REQUEST = encode("/klue-ynat", {"text": "반도체 수출 3% 증가…코스피 상승 마감"})
 H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABk\r\n"
 WEBSOCKET = b"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIA==\r\n"
@@ -119,3 +121,15 @@ def test_large_fields_and_tiny_chunks_are_fine(server: str) -> None:
     chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
     (tiny,) = asked(server, CHUNKED, chunks)
     assert (large.status, tiny.status) == (200, 200)
+
+
+def test_a_body_may_take_longer_than_its_answer(start_server: StartServer) -> None:
+    """BentoML's limit was shorter than ours: its own 504 after 5.5 s, in a form of its own."""
+    server = start_server({"NLU_MODELS": "klue-ynat:latest", "NLU_TIMEOUT_MS": "500", "NLU_READ_TIMEOUT_MS": "7000"})
+
+    async def work(connection: Connection) -> list[Reply]:
+        connection.writer.write(REQUEST[:-5])
+        return [await connection.receive()]
+
+    (reply,) = on_connection(server.url, work)
+    assert (reply.status, reply.json()["error"]["code"]) == (408, "request_timeout")

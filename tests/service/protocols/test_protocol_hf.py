@@ -84,7 +84,7 @@ def test_nested_entities_may_overlap(booth: Booth) -> None:
         ("nli", {"candidate_labels": ["a", " "]}, "parameters.candidate_labels: "),
         ("nli", {"candidate_labels": ["a"], "hypothesis_template": "about"}, "parameters.hypothesis_template: "),
         ("nli", {"candidate_labels": ["a"], "top_k": 1}, "parameters.top_k: "),
-        ("nli", {"candidate_labels": ["a"] * 41}, "inputs: 41 items; at most 40"),
+        ("nli", {"candidate_labels": ["a"] * 41}, "parameters.candidate_labels: 41 items; at most 40"),
     ],
 )
 def test_what_a_model_cannot_honour_is_refused_by_name(
