@@ -71,7 +71,8 @@ class Admin:
         self._server = server
         self._board = board
         # Folders from which bundles may come: those of the bundles that the operator named.
-        self._places = {bundle.folder.resolve().parent for bundle in server.bundles.values()}
+        named = (entry for model in board.desired().models.values() for entry in model.versions)
+        self._places = {entry.folder.resolve().parent for entry in named}
         self._changes: set[asyncio.Task[Response]] = set()
 
     async def index(self, asked: Asked) -> Response:

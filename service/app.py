@@ -18,8 +18,7 @@ from starlette.responses import Response
 from service import __version__, admin, cors, logs, openapi, parse, playground, signin, tracing
 from service.access import Keys, may_ask
 from service.board import Board
-from service.bundle import Bundle
-from service.config import find_models, load_settings
+from service.config import find_bundles, find_models, find_served, load_settings
 from service.device import require_device
 from service.endpoints import Batch, Results, api, batch_endpoint, one_endpoint
 from service.errors import BundleError, ConfigError, NotReady
@@ -78,6 +77,7 @@ def build_service(server: Server, keys: Keys | None = None) -> Any:
         """In the process that is about to start the workers."""
         board = Board.make()
         board.want(find_models(settings))
+        board.remember(bundles)
         supervise(board, settings.grace_ms / 1000, settings.hang_ms / 1000)
 
     def start(self: Any) -> None:
@@ -170,9 +170,8 @@ def create() -> Any:
             tracing.require_exporter()
         require_device(settings.device)
         board = Board.find()
-        models = board.desired().models if board else find_models(settings)
-        bundles = {name: Bundle(model.primary.folder) for name, model in models.items()}
-        if settings.device != "cpu":
+        bundles = find_served(board) if board else find_bundles(settings)
+        if settings.device != "cpu" and not board:
             # A wheel with CUDA says nothing of the machine: only a session that starts there does.
             first = next(iter(bundles.values())).parts[0]
             first.verify()

@@ -6,6 +6,7 @@ Every setting is `NLU_<FIELD>`; docs/operating.md lists them. A name that is not
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 import re
 from pathlib import Path
@@ -16,11 +17,13 @@ from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service import cors
-from service.board import Entry, Model
+from service.board import Board, Entry, Model
 from service.bundle import Bundle
 from service.device import Device
 from service.errors import BundleError, ConfigError
 from service.logs import Form, Which
+
+log = logging.getLogger("bentoml.clueserve")
 
 PREFIX = "NLU_"
 STORE_LABEL = "clueserve"
@@ -154,6 +157,21 @@ def _model(name: str, versions: list[tuple[Entry, bool]]) -> Model:
 def find_bundles(settings: Settings) -> dict[str, Bundle]:
     """Route name -> the bundle that answers most of its items."""
     return {name: Bundle(model.primary.folder) for name, model in find_models(settings).items()}
+
+
+def find_served(board: Board) -> dict[str, Bundle]:
+    """Route name -> the bundle that its routes are made from, for a worker.
+
+    A bundle that cannot be read any more ends no worker: its model fails alone, when it is loaded.
+    """
+    found = {}
+    for name, model in board.desired().models.items():
+        try:
+            found[name] = Bundle(model.primary.folder)
+        except BundleError as error:
+            log.error("%s: %s", name, error)
+            found[name] = board.remembered(name)
+    return found
 
 
 def open_reference(ref: str) -> Bundle:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
 
 from service.board import VARIABLE, Board, Entry, Model, Pulse, Status
-from service.errors import Conflict
+from service.bundle import Bundle
+from service.config import find_served
+from service.errors import BundleError, Conflict
 from service.supervisor import alive, look
 
 GONE = 2**22 + 1  # above the largest process number
@@ -45,6 +48,39 @@ def test_every_wish_has_a_higher_revision_and_is_read_back_as_it_was(board: Boar
     assert board.desired().models == second
     assert second["topic"].primary.version == "1"
     assert second["ner"].wanted == ()
+
+
+@pytest.mark.parametrize("suite", ["klue/ynat", "cblue/cmeie"])
+def test_a_worker_that_comes_later_has_the_routes_of_a_bundle_that_is_gone(
+    board: Board, bundle_of: Callable[[str], Path], tmp_path: Path, suite: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    folders = {name: shutil.copytree(bundle_of(suite), tmp_path / name) for name in ("gone", "there")}
+    entries = {n: Entry(reference=n, folder=f, version=Bundle(f).version) for n, f in folders.items()}
+    bundles = {name: Bundle(folder) for name, folder in folders.items()}
+    board.want({name: Model(versions=(entry,), loaded=name == "there") for name, entry in entries.items()})
+    board.remember(bundles)
+    shutil.rmtree(folders["gone"])
+    found = find_served(Board(board.folder))
+    assert {n: b.manifest for n, b in found.items()} == {n: b.manifest for n, b in bundles.items()}
+    assert {n: b.precision for n, b in found.items()} == {n: b.precision for n, b in bundles.items()}
+    assert found["gone"].version == entries["gone"].version or found["gone"].stages
+    assert found["there"].folder == folders["there"]
+    assert [r.getMessage() for r in caplog.records] == [
+        f"gone: {folders['gone']} is not a bundle: bundle.json is missing"
+    ]
+    with pytest.raises(BundleError):
+        board.remembered("never seen")
+
+
+def test_what_is_remembered_looks_used(board: Board, bundle_of: Callable[[str], Path]) -> None:
+    board.want({"topic": model(1.0)})
+    board.remember({"topic": Bundle(bundle_of("klue/ynat"))})
+    files = [path for path in board.folder.rglob("*") if path.is_file()]
+    assert len(files) == 2
+    for path in files:
+        os.utime(path, (0, 0))
+    board.keep()
+    assert all(path.stat().st_mtime for path in files)
 
 
 def test_two_changes_at_once_are_refused(board: Board) -> None:
