@@ -29,7 +29,7 @@ from service.loading import open_graph
 from service.observer import Observer
 from service.protocols import hf, oip, tei
 from service.server import Server
-from service.supervisor import supervise
+from service.supervisor import allow_files, supervise
 from service.tasks import FAMILIES, family
 from service.telemetry import exposition
 
@@ -75,6 +75,7 @@ def build_service(server: Server, keys: Keys | None = None) -> Any:
 
     def deploy() -> None:
         """In the process that is about to start the workers."""
+        allow_files(settings.max_connections)
         board = Board.make()
         board.want(find_models(settings))
         board.remember(bundles)

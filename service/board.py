@@ -83,6 +83,7 @@ class Board:
         self.folder = folder
         self._desired, self._workers, self._lost = folder / "desired.json", folder / "workers", folder / "lost"
         self._known = folder / "known"
+        self._pulses: dict[int, int] = {}  # process -> descriptor
         for place in (self._workers, self._lost, self._known):
             place.mkdir(exist_ok=True)
 
@@ -133,12 +134,15 @@ class Board:
             yield
 
     def beat(self, pid: int, running: float | None) -> None:
-        """A worker's sign of life."""
-        file = os.open(self._workers / f"{pid}.pulse", os.O_WRONLY | os.O_CREAT, 0o600)
-        try:
-            os.pwrite(file, PULSE.pack(monotonic(), running or 0.0), 0)
-        finally:
-            os.close(file)
+        """A worker's sign of life. Its file stays open: who has no descriptor to spare lives all the same."""
+        file = self._pulses.get(pid)
+        if file is not None and not os.fstat(file).st_nlink:  # somebody tidied up
+            self._shut(pid)
+            file = None
+        if file is None:
+            file = os.open(self._workers / f"{pid}.pulse", os.O_WRONLY | os.O_CREAT, 0o600)
+            self._pulses[pid] = file
+        os.pwrite(file, PULSE.pack(monotonic(), running or 0.0), 0)
 
     def pulses(self) -> dict[int, Pulse]:
         """The last signs of life by process number, of all that neither ended nor were declared lost."""
@@ -178,6 +182,7 @@ class Board:
 
     def leave(self, pid: int) -> None:
         """A worker that ends as it should."""
+        self._shut(pid)
         for ending in ("pulse", "json", "out"):
             (self._workers / f"{pid}.{ending}").unlink(missing_ok=True)
 
@@ -192,6 +197,10 @@ class Board:
             with suppress(FileNotFoundError):
                 path.unlink()
                 yield path.suffix[1:]
+
+    def _shut(self, pid: int) -> None:
+        if (file := self._pulses.pop(pid, None)) is not None:
+            os.close(file)
 
     def _write(self, path: Path, model: BaseModel) -> None:
         new = path.with_suffix(f".{os.getpid()}.new")
