@@ -23,6 +23,7 @@ from service.gate import Gate
 from service.jobs import Turn
 from service.pool import Pool
 from service.repository import Repository, Split
+from service.server import Server
 from service.tasks.text_classification import TextClassification
 
 Item = TextClassification.Input
@@ -146,6 +147,28 @@ def test_a_version_is_let_go_only_when_it_has_answered(worker: Worker, folders: 
 
     assert asyncio.run(scenario()) == first.version
     assert worker.in_memory == [second.version]
+
+
+def test_readiness_does_not_mind_that_an_unloaded_model_is_loaded_again(folders: list[Path]) -> None:
+    """Its new version is first there without a share, in one worker sooner than in another."""
+    server = Server(Settings(), {"topic": Bundle(folders[0])})
+    server.pool = Pool(1, max_wait=60, take=1)
+    server.repository.start(cast(Any, Told()), server.pool)
+    first, second, _ = (entry(folder) for folder in folders)
+    steps = [
+        ((first,), True),
+        ((first,), False),
+        ((second.model_copy(update={"share": 0.0}),), True),
+        ((second,), True),
+    ]
+    told = []
+    for number, (versions, loaded) in enumerate(steps, 1):
+        models = {"topic": Model(versions=versions, loaded=loaded)}
+        server.repository.follow(Desired(revision=number, models=models), 1, lambda function: function())
+        server.ready()
+        told.append(server.why_not("topic"))
+    assert told == [None, "topic is unloaded", "topic is unloaded", None]
+    server.pool.close()
 
 
 def split(*shares: float) -> Split:
