@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from service.board import Board, Desired, Entry, Model
+from service.bundle import version_of
 from service.config import open_reference
 from service.errors import BundleError, DeadlineExceeded, InvalidItem
 from service.gate import ending
@@ -157,7 +158,7 @@ class Admin:
             raise InvalidItem(
                 f"{name} is {own}, this bundle {family}", field="parameters.reference", code="bundle_refused"
             )
-        return Entry(reference=reference, folder=folder, version=bundle.version, share=wanted.share)
+        return Entry(reference=reference, folder=folder, version=version_of(folder), share=wanted.share)
 
     async def _want(self, before: Desired, name: str, versions: list[Entry], new: Entry) -> None:
         """Have all workers serve these versions of a model, or none of them if one of them cannot."""

@@ -184,7 +184,7 @@ class Bundle:
     @property
     def version(self) -> str:
         """Its version in the BentoML store; the beginning of its manifest's hash if it lies elsewhere."""
-        return self.folder.name if (self.folder / STORE_FILE).is_file() else sha256(self.folder / FILE)[:12]
+        return version_of(self.folder)
 
     @property
     def precision(self) -> str:
@@ -221,6 +221,10 @@ class Bundle:
                 raise BundleError(f"{self.folder}: {name} is not the file that was exported (sha256 differs)")
         for stage in self.stages.values():
             stage.verify()
+
+
+def version_of(folder: Path) -> str:
+    return folder.name if (folder / STORE_FILE).is_file() else sha256(folder / FILE)[:12]
 
 
 def _is_here(path: Path) -> bool:

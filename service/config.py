@@ -18,7 +18,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service import cors
 from service.board import Board, Entry, Model
-from service.bundle import Bundle
+from service.bundle import Bundle, version_of
 from service.device import Device
 from service.errors import BundleError, ConfigError
 from service.logs import Form, Which
@@ -131,7 +131,8 @@ def find_models(settings: Settings) -> dict[str, Model]:
         name = alias.strip() if given else bundle.manifest.name
         if name in RESERVED or not ROUTE.fullmatch(name):
             raise ConfigError(f"NLU_MODELS: {name!r} cannot be a route; use letters, digits, '-', '_' and '.'")
-        version = Entry(reference=ref.strip(), folder=bundle.folder.absolute(), version=bundle.version, share=share)
+        folder = bundle.folder.absolute()
+        version = Entry(reference=ref.strip(), folder=folder, version=version_of(folder), share=share)
         found.setdefault(name, []).append((version, bool(shared)))
     if not found:
         raise ConfigError("no bundle to serve: export one into the BentoML store or name folders in NLU_MODELS")
@@ -167,11 +168,21 @@ def find_served(board: Board) -> dict[str, Bundle]:
     found = {}
     for name, model in board.desired().models.items():
         try:
-            found[name] = Bundle(model.primary.folder)
+            found[name] = open_entry(model.primary)
         except BundleError as error:
             log.error("%s: %s", name, error)
             found[name] = board.remembered(name)
     return found
+
+
+def open_entry(entry: Entry) -> Bundle:
+    """The bundle of a version; BundleError if another one lies there by now."""
+    bundle = Bundle(entry.folder)
+    if bundle.version != entry.version:
+        raise BundleError(
+            f"{entry.folder} is version {bundle.version} by now, not {entry.version}: load it, or start again"
+        )
+    return bundle
 
 
 def open_reference(ref: str) -> Bundle:

@@ -17,7 +17,7 @@ from typing import Any
 
 from service.board import Desired, Entry, Model
 from service.bundle import Bundle
-from service.config import Settings
+from service.config import Settings, open_entry
 from service.errors import BundleError
 from service.gate import Gate
 from service.health import Health
@@ -130,7 +130,7 @@ class Repository:
 
     def _open(self, name: str, entry: Entry) -> Version:
         telemetry, device = self._telemetry, self._settings.device
-        bundle = Bundle(entry.folder)
+        bundle = open_entry(entry)
         task, session = open_bundle(bundle, device, telemetry.runs(name))
         health = Health(
             name, lambda: prove(bundle, task, session), lambda well: telemetry.ready(name, bundle, device, well)

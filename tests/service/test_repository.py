@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import edit
 
-from service.admin import scaled
-from service.board import Desired, Entry, Model
+from service.admin import Admin, Load, scaled
+from service.board import Board, Desired, Entry, Model
 from service.bundle import Bundle
-from service.config import Settings
+from service.config import Settings, find_models, open_entry
 from service.gate import Gate
 from service.jobs import Turn
 from service.pool import Pool
@@ -147,6 +147,35 @@ def test_a_version_is_let_go_only_when_it_has_answered(worker: Worker, folders: 
 
     assert asyncio.run(scenario()) == first.version
     assert worker.in_memory == [second.version]
+
+
+def test_a_bundle_that_is_exported_again_in_place_is_not_served_as_the_version_that_it_was(
+    worker: Worker, folders: list[Path]
+) -> None:
+    first, second, _ = (entry(folder) for folder in folders)
+    edit(folders[1], provenance={"try": 7})
+    worker.want(first, second)
+    assert f"is version {Bundle(folders[1]).version} by now" in worker.repository.problems["topic"][second.version]
+    assert {worker.ask(str(n)) for n in range(20)} == {first.version}
+    worker.want(entry(folders[1]))
+    assert worker.ask("서울") == Bundle(folders[1]).version
+
+
+def test_a_version_is_the_same_through_a_link_and_from_within(
+    folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the store's form it is called as its folder is."""
+    (folders[0] / "model.yaml").touch()
+    (tmp_path / "link").symlink_to(folders[0])
+    monkeypatch.chdir(folders[0])
+    for reference in ("./", str(tmp_path / "link")):
+        (found,) = find_models(Settings(models=f"topic={reference}"))["topic"].versions
+        assert open_entry(found).version == found.version == found.folder.name
+    board = Board(tmp_path)
+    board.want({"topic": Model(versions=(found,))})
+    admin = Admin(cast(Any, SimpleNamespace(bundles={"topic": Bundle(folders[0])})), board)
+    asked = admin._entry("topic", Load(reference=str(tmp_path / "link")), Model(versions=(found,)))
+    assert open_entry(asked).version == asked.version == "v0"
 
 
 def test_readiness_does_not_mind_that_an_unloaded_model_is_loaded_again(folders: list[Path]) -> None:
