@@ -210,14 +210,29 @@ def chosen(chooser: Split, n: int = 2000, **fields: Any) -> list[str]:
 
 
 def test_shares_are_kept_over_many_items() -> None:
-    counts = Counter(chosen(split(0.7, 0.25, 0.05)))
-    assert [counts[version] / 2000 for version in "012"] == pytest.approx([0.7, 0.25, 0.05], abs=0.03)
+    for shares in ((0.7, 0.25, 0.05), (0.05, 0.7, 0.25), (1 / 3, 1 / 3, 1 / 3), (0.01, 0.99)):
+        counts = Counter(chosen(split(*shares), 20_000))
+        found = [counts[str(i)] / 20_000 for i in range(len(shares))]
+        assert found == pytest.approx(shares, abs=0.014), "four standard deviations"
 
 
 def test_the_item_decides_and_not_how_long_its_caller_waits() -> None:
     chooser = split(0.5, 0.5)
     assert chosen(chooser, 100) == chosen(split(0.5, 0.5), 100) == chosen(chooser, 100, timeout_ms=77)
-    assert chosen(chooser, 100) != chosen(Split("news", [(0.5, r) for r in chooser._runners]), 100)
+    assert chosen(chooser, 100) != chosen(Split("news", [(s, r) for s, _, r in chooser._parts]), 100)
+
+
+@given(st.permutations([("a", 0.5), ("b", 0.3), ("c", 0.2)]), st.sampled_from("abc"), st.floats(0.0, 1.0))
+def test_a_growing_share_only_takes_wherever_it_stands(parts: list[tuple[str, float]], which: str, more: float) -> None:
+    def of(shares: dict[str, float]) -> list[str]:
+        runners: list[Any] = [SimpleNamespace(version=version) for version in shares]
+        return chosen(Split("topic", list(zip(shares.values(), runners, strict=True))), 50)
+
+    before = dict(parts)
+    share = before[which] + more * 0.99 * (1 - before[which])
+    rest = {v: s * (1 - share) / (1 - before[which]) for v, s in before.items() if v != which}
+    moved = [(a, b) for a, b in zip(of(before), of(rest | {which: share}), strict=True) if a != b]
+    assert {b for _, b in moved} <= {which}
 
 
 @given(st.floats(0.05, 0.9), st.floats(0.0, 1.0))
