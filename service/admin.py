@@ -174,7 +174,11 @@ class Admin:
         while True:
             statuses = await asyncio.to_thread(self._board.statuses)
             if statuses and all(status.seen >= revision for status in statuses.values()):
-                return {n: p for status in statuses.values() for n, p in status.problems.items()}
+                problems: dict[str, dict[str, str]] = {}
+                for status in statuses.values():
+                    for name, found in status.problems.items():
+                        problems[name] = problems.get(name, {}) | found
+                return problems
             if self._server.draining:
                 raise ending()
             if monotonic() - started > LONGEST:
