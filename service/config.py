@@ -197,6 +197,8 @@ def open_reference(ref: str) -> Bundle:
         raise ConfigError(
             f"NLU_MODELS: {ref!r} is not in the BentoML store ({error}); folders are written with a '/'"
         ) from None
+    except (ValueError, OSError) as error:
+        raise ConfigError(f"NLU_MODELS: {ref!r}: {error}; folders are written with a '/'") from None
 
 
 def usable_cpus(affinity: int | None = None, cpu_max: str | None = None) -> int:

@@ -152,6 +152,8 @@ def test_what_cannot_be_loaded_changes_nothing(start_server: StartServer, versio
         (str(bundle_folder("klue-ynat")), "must lie beside"),
         (str(bundle_folder("klue-ner")), ""),
         ("nope:latest", "not in the BentoML store"),
+        ("klue ynat", "not a valid BentoML tag"),
+        (f"{old.parent}/{'a' * 300}", "cannot be read: File name too long"),
     ):
         response = admin(server, "load", reference=reference)
         assert response.status_code == 422, response.text
