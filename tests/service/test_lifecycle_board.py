@@ -9,11 +9,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
+from kit import no_files
 
 from service import supervisor
 from service.board import VARIABLE, Board, Entry, Model, Pulse, Status
@@ -115,19 +115,6 @@ def test_a_worker_without_a_status_has_done_nothing_yet(board: Board) -> None:
     assert 0 <= monotonic() - pulses[1].beat < 60
     board.leave(2)
     assert set(board.statuses()) == {1}
-
-
-@contextmanager
-def no_files() -> Iterator[None]:
-    """No descriptor is free."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    first = os.open("/", os.O_RDONLY)  # the lowest that is free: all below it are taken
-    resource.setrlimit(resource.RLIMIT_NOFILE, (first, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        os.close(first)
 
 
 def test_a_worker_without_free_descriptors_still_beats(board: Board) -> None:
