@@ -18,6 +18,7 @@ from starlette.responses import Response
 from service.access import may_ask
 from service.board import Board, Desired, Entry, Model
 from service.body import parse
+from service.bundle import version_of
 from service.config import open_reference
 from service.errors import BundleError, DeadlineExceeded, InvalidItem
 from service.gate import ending
@@ -73,7 +74,8 @@ class Admin:
         self._server = server
         self._board = board
         # Folders from which bundles may come: those of the bundles that the operator named.
-        self._places = {bundle.folder.resolve().parent for bundle in server.bundles.values()}
+        named = (entry for model in board.desired().models.values() for entry in model.versions)
+        self._places = {entry.folder.resolve().parent for entry in named}
         self._changes: set[asyncio.Task[Response]] = set()
 
     async def index(self, asked: Asked) -> Response:
@@ -158,7 +160,7 @@ class Admin:
             raise InvalidItem(
                 f"{name} is {own}, this bundle {family}", field="parameters.reference", code="bundle_refused"
             )
-        return Entry(reference=reference, folder=folder, version=bundle.version, share=wanted.share)
+        return Entry(reference=reference, folder=folder, version=version_of(folder), share=wanted.share)
 
     async def _want(self, before: Desired, name: str, versions: list[Entry], new: Entry) -> None:
         """Have all workers serve these versions of a model, or none of them if one of them cannot."""
@@ -174,7 +176,11 @@ class Admin:
         while True:
             statuses = await asyncio.to_thread(self._board.statuses)
             if statuses and all(status.seen >= revision for status in statuses.values()):
-                return {n: p for status in statuses.values() for n, p in status.problems.items()}
+                problems: dict[str, dict[str, str]] = {}
+                for status in statuses.values():
+                    for name, found in status.problems.items():
+                        problems[name] = problems.get(name, {}) | found
+                return problems
             if self._server.draining:
                 raise ending()
             if monotonic() - started > LONGEST:

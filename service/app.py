@@ -19,8 +19,7 @@ from starlette.responses import Response
 from service import __version__, admin, cors, logs, openapi, parse, playground, signin, tracing
 from service.access import Keys, may_ask
 from service.board import Board
-from service.bundle import Bundle
-from service.config import find_models, load_settings
+from service.config import find_bundles, find_models, find_served, load_settings
 from service.device import require_device
 from service.endpoints import Batch, Results, api, batch_endpoint, one_endpoint
 from service.errors import BundleError, ConfigError, NotReady
@@ -31,7 +30,7 @@ from service.loading import open_graph
 from service.observer import Observer
 from service.protocols import hf, oip, tei
 from service.server import Server
-from service.supervisor import supervise
+from service.supervisor import allow_files, supervise
 from service.tasks import FAMILIES, family
 from service.telemetry import exposition
 
@@ -82,8 +81,10 @@ def build_service(server: Server, keys: Keys | None = None) -> Any:
 
     def deploy() -> None:
         """In the process that is about to start the workers."""
+        allow_files(settings.max_connections)
         board = Board.make()
         board.want(find_models(settings))
+        board.remember(bundles)
         supervise(board, settings.grace_ms / 1000, settings.hang_ms / 1000)
 
     def start(self: Any) -> None:
@@ -183,9 +184,8 @@ def create() -> Any:
             tracing.require_exporter()
         require_device(settings.device)
         board = Board.find()
-        models = board.desired().models if board else find_models(settings)
-        bundles = {name: Bundle(model.primary.folder) for name, model in models.items()}
-        if settings.device != "cpu":
+        bundles = find_served(board) if board else find_bundles(settings)
+        if settings.device != "cpu" and not board:
             # A wheel with CUDA says nothing of the machine: only a session that starts there does.
             first = next(iter(bundles.values())).parts[0]
             first.verify()

@@ -1,14 +1,15 @@
 """What the processes of one server tell each other: which versions are wanted, and how each worker is doing.
 
-A folder with `desired.json`, replaced as a whole by whoever changes it, and two files a worker: its pulse, written in
-place so that a full disk does not stop it, and its status. The process that starts the workers makes the folder and
-puts its path into their environment.
+A folder with `desired.json`, replaced as a whole by whoever changes it, the manifests of the first start, and two files
+a worker: its pulse, written in place so that a full disk does not stop it, and its status. The process that starts the
+workers makes the folder and puts its path into their environment.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import struct
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
+from service.bundle import FILE, STORE_FILE, Bundle
 from service.errors import Conflict
 
 VARIABLE = "CLUESERVE_BOARD"
@@ -80,7 +82,9 @@ class Board:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._desired, self._workers, self._lost = folder / "desired.json", folder / "workers", folder / "lost"
-        for place in (self._workers, self._lost):
+        self._known = folder / "known"
+        self._pulses: dict[int, int] = {}  # process -> descriptor
+        for place in (self._workers, self._lost, self._known):
             place.mkdir(exist_ok=True)
 
     @classmethod
@@ -101,7 +105,17 @@ class Board:
 
     def keep(self) -> None:
         """Look used: whatever tidies up folders for temporary files must not take this one."""
-        os.utime(self._desired)
+        for path in (self._desired, *self._known.rglob("*")):
+            os.utime(path)
+
+    def remember(self, bundles: Mapping[str, Bundle]) -> None:
+        """Keep the manifests of what is served: a worker that comes later may not find a bundle, but has its routes."""
+        for name, bundle in bundles.items():
+            _copy(bundle, self._known / name / bundle.version)
+
+    def remembered(self, name: str) -> Bundle:
+        """A bundle of the first start without its files."""
+        return Bundle(next((self._known / name).glob("*"), self._known / name))
 
     def want(self, models: Mapping[str, Model]) -> int:
         """Ask all workers for these models; the revision of that wish. Call it within `changing`."""
@@ -120,12 +134,15 @@ class Board:
             yield
 
     def beat(self, pid: int, running: float | None) -> None:
-        """A worker's sign of life."""
-        file = os.open(self._workers / f"{pid}.pulse", os.O_WRONLY | os.O_CREAT, 0o600)
-        try:
-            os.pwrite(file, PULSE.pack(monotonic(), running or 0.0), 0)
-        finally:
-            os.close(file)
+        """A worker's sign of life. Its file stays open: who has no descriptor to spare lives all the same."""
+        file = self._pulses.get(pid)
+        if file is not None and not os.fstat(file).st_nlink:  # somebody tidied up
+            self._shut(pid)
+            file = None
+        if file is None:
+            file = os.open(self._workers / f"{pid}.pulse", os.O_WRONLY | os.O_CREAT, 0o600)
+            self._pulses[pid] = file
+        os.pwrite(file, PULSE.pack(monotonic(), running or 0.0), 0)
 
     def pulses(self) -> dict[int, Pulse]:
         """The last signs of life by process number, of all that neither ended nor were declared lost."""
@@ -165,6 +182,7 @@ class Board:
 
     def leave(self, pid: int) -> None:
         """A worker that ends as it should."""
+        self._shut(pid)
         for ending in ("pulse", "json", "out"):
             (self._workers / f"{pid}.{ending}").unlink(missing_ok=True)
 
@@ -180,7 +198,20 @@ class Board:
                 path.unlink()
                 yield path.suffix[1:]
 
+    def _shut(self, pid: int) -> None:
+        if (file := self._pulses.pop(pid, None)) is not None:
+            os.close(file)
+
     def _write(self, path: Path, model: BaseModel) -> None:
         new = path.with_suffix(f".{os.getpid()}.new")
         new.write_text(model.model_dump_json(), encoding="utf-8")
         new.replace(path)
+
+
+def _copy(bundle: Bundle, target: Path) -> None:
+    target.mkdir(parents=True)
+    for name in (FILE, STORE_FILE):  # the second says how its version is called
+        if (bundle.folder / name).is_file():
+            shutil.copyfile(bundle.folder / name, target / name)
+    for stage, part in bundle.stages.items():
+        _copy(part, target / stage)

@@ -143,14 +143,10 @@ class Bundle:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         path = folder / FILE
-        if not _is_here(path):
-            raise BundleError(f"{folder} is not a bundle: {FILE} is missing")
-        if path.stat().st_size > MAX_MANIFEST:
-            raise BundleError(f"{path} is larger than {MAX_MANIFEST >> 20} MiB")
         try:
-            raw = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise BundleError(f"{path} is not JSON: {error}") from None
+            raw = _read(path)
+        except OSError as error:
+            raise BundleError(f"{folder} cannot be read: {error.strerror}") from None
         if isinstance(raw, dict) and raw.get("format", FORMAT) != FORMAT:
             raise BundleError(
                 f"{path} has format {raw['format']!r}, this version reads {FORMAT}: export the bundle again"
@@ -184,7 +180,7 @@ class Bundle:
     @property
     def version(self) -> str:
         """Its version in the BentoML store; the beginning of its manifest's hash if it lies elsewhere."""
-        return self.folder.name if (self.folder / STORE_FILE).is_file() else sha256(self.folder / FILE)[:12]
+        return version_of(self.folder)
 
     @property
     def precision(self) -> str:
@@ -221,6 +217,21 @@ class Bundle:
                 raise BundleError(f"{self.folder}: {name} is not the file that was exported (sha256 differs)")
         for stage in self.stages.values():
             stage.verify()
+
+
+def _read(path: Path) -> Any:
+    if not _is_here(path):
+        raise BundleError(f"{path.parent} is not a bundle: {FILE} is missing")
+    if path.stat().st_size > MAX_MANIFEST:
+        raise BundleError(f"{path} is larger than {MAX_MANIFEST >> 20} MiB")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise BundleError(f"{path} is not JSON: {error}") from None
+
+
+def version_of(folder: Path) -> str:
+    return folder.name if (folder / STORE_FILE).is_file() else sha256(folder / FILE)[:12]
 
 
 def _is_here(path: Path) -> bool:

@@ -6,6 +6,7 @@ Every setting is `NLU_<FIELD>`; docs/operating.md lists them. A name that is not
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 import re
 from pathlib import Path
@@ -16,11 +17,13 @@ from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service import cors
-from service.board import Entry, Model
-from service.bundle import Bundle
+from service.board import Board, Entry, Model
+from service.bundle import Bundle, version_of
 from service.device import Device
 from service.errors import BundleError, ConfigError
 from service.logs import Form, Which
+
+log = logging.getLogger("bentoml.clueserve")
 
 PREFIX = "NLU_"
 STORE_LABEL = "clueserve"
@@ -144,7 +147,8 @@ def find_models(settings: Settings) -> dict[str, Model]:
                 f"NLU_MODELS: {name!r} cannot be a route; use letters, digits, '-', '_' and '.', "
                 "and none of the words of other paths"
             )
-        version = Entry(reference=ref.strip(), folder=bundle.folder.absolute(), version=bundle.version, share=share)
+        folder = bundle.folder.absolute()
+        version = Entry(reference=ref.strip(), folder=folder, version=version_of(folder), share=share)
         found.setdefault(name, []).append((version, bool(shared)))
     if not found:
         raise ConfigError("no bundle to serve: export one into the BentoML store or name folders in NLU_MODELS")
@@ -172,6 +176,31 @@ def find_bundles(settings: Settings) -> dict[str, Bundle]:
     return {name: Bundle(model.primary.folder) for name, model in find_models(settings).items()}
 
 
+def find_served(board: Board) -> dict[str, Bundle]:
+    """Route name -> the bundle that its routes are made from, for a worker.
+
+    A bundle that cannot be read any more ends no worker: its model fails alone, when it is loaded.
+    """
+    found = {}
+    for name, model in board.desired().models.items():
+        try:
+            found[name] = open_entry(model.primary)
+        except BundleError as error:
+            log.error("%s: %s", name, error)
+            found[name] = board.remembered(name)
+    return found
+
+
+def open_entry(entry: Entry) -> Bundle:
+    """The bundle of a version; BundleError if another one lies there by now."""
+    bundle = Bundle(entry.folder)
+    if bundle.version != entry.version:
+        raise BundleError(
+            f"{entry.folder} is version {bundle.version} by now, not {entry.version}: load it, or start again"
+        )
+    return bundle
+
+
 def open_reference(ref: str) -> Bundle:
     """A bundle by folder (it holds a path separator) or by BentoML tag."""
     if os.sep in ref:
@@ -184,6 +213,8 @@ def open_reference(ref: str) -> Bundle:
         raise ConfigError(
             f"NLU_MODELS: {ref!r} is not in the BentoML store ({error}); folders are written with a '/'"
         ) from None
+    except (ValueError, OSError) as error:
+        raise ConfigError(f"NLU_MODELS: {ref!r}: {error}; folders are written with a '/'") from None
 
 
 def usable_cpus(affinity: int | None = None, cpu_max: str | None = None) -> int:

@@ -8,7 +8,6 @@ import logging
 import socket
 import struct
 import sys
-from contextlib import suppress
 
 log = logging.getLogger("bentoml.clueserve")
 
@@ -43,7 +42,13 @@ async def taken_in(door: socket.socket) -> list[socket.socket]:
         else:
             await asyncio.sleep(SETTLE)
     waiting = []
-    with suppress(BlockingIOError):
-        while True:
+    while True:
+        try:
             waiting.append(door.accept()[0])
-    return waiting
+        except BlockingIOError:
+            return waiting
+        except ConnectionError:  # that one left; others may wait behind
+            continue
+        except OSError as error:  # no descriptor is free
+            log.warning("whoever still waits at the door is not accepted: %s", error)
+            return waiting

@@ -134,7 +134,10 @@ class Lifecycle:
         if gate.under_way:
             log.error("the grace period is over: %d requests are turned away", gate.under_way)
             gate.finish()
-        await self._close_door(uv)
+        try:
+            await self._close_door(uv)
+        except Exception:
+            log.exception("who waits at the door is lost")  # but the end comes all the same
         until = monotonic() + LINGER
         while any(connection.unused for connection in self._connections()) and monotonic() < until:
             await asyncio.sleep(TICK)
@@ -147,17 +150,27 @@ class Lifecycle:
 
     async def _close_door(self, uv: uvicorn.Server) -> None:
         """Stop listening. The last worker of a server that ends first takes in whom the kernel has already let in."""
-        last = self._board.ending and self._board.last_out(self._pid)
+        last = self._board.ending and self._last_out()
         waiting: list[socket.socket] = []
         for listener in uv.servers:
             for listening in listener.sockets:
-                with socket.socket(fileno=os.dup(listening.fileno())) as door:
+                door = socket.socket(fileno=listening.fileno())  # the same descriptor: none may be free
+                try:
                     if last:
                         waiting += await taken_in(door)
+                finally:
+                    door.detach()
             listener.close()
         for connection in waiting:
             connection.setblocking(False)
             await self._loop.connect_accepted_socket(self._protocol(uv), connection, ssl=uv.config.ssl)
+
+    def _last_out(self) -> bool:
+        try:
+            return self._board.last_out(self._pid)
+        except OSError as error:  # all are about to end: better too early than never
+            log.warning("whether other processes still accept is not known: %s", error)
+            return True
 
     def _protocol(self, uv: uvicorn.Server) -> Any:
         make: Any = uv.config.http_protocol_class

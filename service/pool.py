@@ -29,7 +29,8 @@ log = logging.getLogger("bentoml.clueserve")
 # The work that is due before a new job is summed by slices of this many seconds.
 SLICE = 0.05
 # A job is long if it costs so many times the usual one. While all workers but one run long jobs, that one is kept for
-# the short: it takes a long job only when none of them waits, and the long one has waited PATIENCE times its own cost.
+# the short: it takes a long job only when none of them waits, and the long one has waited PATIENCE times its own cost,
+# or would be late otherwise.
 LONG = 5.0
 PATIENCE = 4.0
 # How much of the usual cost the latest job replaces.
@@ -47,6 +48,10 @@ class Owner(Protocol):
 
         `short`: long jobs stay.
         """
+        ...
+
+    def drop(self, short: bool) -> list[Job]:
+        """Jobs before the first that somebody still waits for; they leave the queue."""
         ...
 
     def process(self, jobs: Sequence[Job]) -> Sequence[Answer | Exception]: ...
@@ -126,13 +131,25 @@ class Pool:
             return None, False, None
         _, _, owner = min(found)
         job = owner.queue.first()
-        pause = job.enqueued + PATIENCE * job.cost - monotonic() if kept and job else 0.0
-        return (None, False, pause) if pause > 0 else (owner, False, None)
+        if kept and job:
+            pause = min(job.enqueued + PATIENCE * job.cost, job.deadline - job.cost) - monotonic()
+            if pause > 0:
+                return None, False, min(pause, SLICE)  # its caller may leave, and another be first
+        return owner, False, None
 
     def _firsts(self, short: bool) -> list[tuple[float, int, Owner]]:
-        """When the first job of each queue is due, and whose it is."""
+        """When the first job of each queue is due, and whose it is; what nobody waits for is dropped before."""
+        for owner in self._owners:
+            self._paid(owner.drop(short))
         firsts = ((owner.queue.first(short), i, owner) for i, owner in enumerate(self._owners))
         return [(job.due, i, owner) for job, i, owner in firsts if job]
+
+    def _paid(self, jobs: Sequence[Job]) -> None:
+        """These jobs wait no more."""
+        for job in jobs:
+            self._waiting[_slice(job)] -= _microseconds(job)
+            if not self._waiting[_slice(job)]:
+                del self._waiting[_slice(job)]
 
     def _work(self, me: int) -> None:
         while True:
@@ -153,10 +170,7 @@ class Pool:
                 except Exception as error:
                     log.error("%s: its queue cannot be read: %s", owner.name, type(error).__name__)
                     jobs, dropped = [owner.queue.pop(short)], []
-                for job in (*jobs, *dropped):
-                    self._waiting[_slice(job)] -= _microseconds(job)
-                    if not self._waiting[_slice(job)]:
-                        del self._waiting[_slice(job)]
+                self._paid([*jobs, *dropped])
                 self._starts[me] = monotonic()
                 self._ends[me] = self._starts[me] + sum(job.cost for job in jobs)
                 if any(job.long for job in jobs):

@@ -7,17 +7,17 @@ import ctypes
 import gc
 import hashlib
 import logging
+import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import accumulate
 from time import monotonic, sleep
 from typing import Any
 
 from service.board import Desired, Entry, Model
 from service.bundle import Bundle
-from service.config import Settings
+from service.config import Settings, open_entry
 from service.errors import BundleError
 from service.gate import Gate
 from service.health import Health
@@ -39,19 +39,25 @@ class Version:
 
 class Split:
     """Several versions of one model. A hash of the item chooses, so that the same input always gets the same version's
-    answer; when a version's share grows, items move to it and none away from it."""
+    answer; when a version's share grows, items move to it and none away from it.
+
+    Each version draws a wait until it would answer the item, exponentially with its share as the rate, and the first
+    one does (weighted rendezvous hashing): the draw depends on the item and the version, not on what others there are.
+    """
 
     def __init__(self, name: str, parts: Sequence[tuple[float, Runner]]) -> None:
         self._name = name.encode()
-        self._runners = [runner for _, runner in parts]
-        shares = [share for share, _ in parts]
-        self._ends = [end / sum(shares) for end in accumulate(shares)]
+        self._parts = [(share, runner.version.encode(), runner) for share, runner in parts]
 
     def choose(self, item: Any) -> Runner:
         text: str = item.split
-        digest = hashlib.blake2b(text.encode(), digest_size=8, key=self._name[:64]).digest()
-        place = int.from_bytes(digest) / 2**64
-        return next((r for r, end in zip(self._runners, self._ends, strict=True) if place < end), self._runners[-1])
+        digest = hashlib.blake2b(text.encode(), digest_size=32, key=self._name[:64]).digest()
+
+        def wait(share: float, version: bytes) -> float:
+            drawn = hashlib.blake2b(digest + version, digest_size=8).digest()
+            return -math.log((int.from_bytes(drawn) + 0.5) / 2**64) / share
+
+        return min(self._parts, key=lambda part: wait(*part[:2]))[2]
 
 
 class Repository:
@@ -130,7 +136,7 @@ class Repository:
 
     def _open(self, name: str, entry: Entry) -> Version:
         telemetry, device = self._telemetry, self._settings.device
-        bundle = Bundle(entry.folder)
+        bundle = open_entry(entry)
         task, session = open_bundle(bundle, device, telemetry.runs(name))
         health = Health(
             name, lambda: prove(bundle, task, session), lambda well: telemetry.ready(name, bundle, device, well)

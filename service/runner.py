@@ -111,10 +111,10 @@ class Runner:
         jobs: list[Job] = []
         dropped: list[Job] = []
         spent = 0.0
-        while job := self.queue.first(short):
-            if not job.wanted(now):
-                dropped.append(self.queue.pop(short))
-                continue
+        while True:
+            dropped += self._drop(short, now)
+            if not (job := self.queue.first(short)):
+                break
             if jobs and spent + job.cost / 2 > budget:
                 break
             spent += job.cost
@@ -122,6 +122,18 @@ class Runner:
             job.timing.mark("queue", job.enqueued, now)
         self._on_depth(len(self.queue))
         return jobs, dropped
+
+    def drop(self, short: bool) -> list[Job]:
+        """Take out what nobody waits for any more before the first job. Called under the pool's lock."""
+        if dropped := self._drop(short, monotonic()):
+            self._on_depth(len(self.queue))
+        return dropped
+
+    def _drop(self, short: bool, now: float) -> list[Job]:
+        dropped = []
+        while (job := self.queue.first(short)) and not job.wanted(now):
+            dropped.append(self.queue.pop(short))
+        return dropped
 
     def process(self, jobs: Sequence[Job]) -> Sequence[Answer | Exception]:
         """Answer jobs together; if that fails, each alone, so that only the culprit's caller hears of it."""

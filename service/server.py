@@ -117,7 +117,8 @@ class Server:
         return {"ready": reason is None, "reason": reason, "versions": versions}
 
     def _unloaded(self, name: str) -> bool:
-        return name in self.models and not self.models[name].loaded
+        """Whether no version is to answer: none is wanted, or one that is only being tried."""
+        return name in self.models and not any(entry.share for entry in self.models[name].wanted)
 
     async def answer(self, name: str, item: Any, turn: Turn) -> Result:
         """Answer one validated item of a request, counting how it ended."""

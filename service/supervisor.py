@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import shutil
 import signal
 import threading
@@ -72,11 +73,27 @@ def watch(board: Board, patience: float) -> None:
     while board.folder.exists():
         sleep(PERIOD)
         now = monotonic()
-        board.keep()
-        # If this process stood still as well, the workers' silence says nothing.
-        if now - last < 3 * PERIOD:
-            look(board, patience, now)
+        try:
+            board.keep()
+            # If this process stood still as well, the workers' silence says nothing.
+            if now - last < 3 * PERIOD:
+                look(board, patience, now)
+        except OSError:
+            if board.folder.exists():  # else all is over
+                log.exception("the workers could not be looked after")
         last = now
+
+
+def allow_files(connections: int) -> None:
+    """Let this process, and those that it starts, open as many files as the machine allows; warn if that is too few."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS has a lower limit of its own
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY and most <= connections:
+        log.warning(
+            "a process may have %d files open, but NLU_MAX_CONNECTIONS is %d: raise `ulimit -n`", most, connections
+        )
 
 
 def look(board: Board, patience: float, now: float) -> None:

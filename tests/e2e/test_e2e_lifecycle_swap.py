@@ -152,6 +152,8 @@ def test_what_cannot_be_loaded_changes_nothing(start_server: StartServer, versio
         (str(bundle_folder("klue-ynat")), "must lie beside"),
         (str(bundle_folder("klue-ner")), ""),
         ("nope:latest", "not in the BentoML store"),
+        ("klue ynat", "not a valid BentoML tag"),
+        (f"{old.parent}/{'a' * 300}", "cannot be read: File name too long"),
     ):
         response = admin(server, "load", reference=reference)
         assert response.status_code == 422, response.text
@@ -185,6 +187,28 @@ def test_an_unloaded_model_frees_its_memory_and_a_new_worker_knows_it(
     assert admin(server, "load").status_code == 200
     assert {version for version, _ in asked(server, TEXTS[:3])} == {Bundle(versions[1]).version}
     assert counted(server.get("/metrics")[1], outcome="ok", bundle="topic") == 3
+
+
+def test_a_bundle_that_is_gone_keeps_no_worker_from_starting(
+    start_server: StartServer, versions: tuple[Path, Path]
+) -> None:
+    server = started(start_server, f"topic={versions[0]},klue-nli:latest")
+    assert admin(server, "unload").status_code == 200
+    shutil.rmtree(versions[0])
+    (worker,) = psutil.Process(server.process.pid).children()
+    worker.kill()
+    until = monotonic() + 60
+    while server.log.count("bundles ready") < 2:
+        assert monotonic() < until, server.log
+        sleep(0.05)
+    assert server.get("/readyz")[0] == 200
+    item = {"text": "도서관은 아침에 연다.", "text_pair": "도서관은 밤에 연다."}
+    assert httpx.post(f"{server.url}/klue-nli", json=item, trust_env=False).status_code == 200
+    refused = httpx.post(f"{server.url}/topic", json={"text": "코스피"}, trust_env=False)
+    assert (refused.status_code, refused.json()["error"]["message"]) == (503, "topic is unloaded")
+    assert admin(server, "load").status_code == 422
+    assert admin(server, "load", reference=str(versions[1])).status_code == 200
+    assert {version for version, _ in asked(server, TEXTS[:3])} == {Bundle(versions[1]).version}
 
 
 def test_without_leave_nobody_loads_anything(start_server: StartServer) -> None:

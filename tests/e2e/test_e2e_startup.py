@@ -167,6 +167,7 @@ def test_an_altered_file_is_named_and_keeps_the_server_from_ready(
     [
         ({"NLU_MODELS": ""}, ["no bundle to serve"]),
         ({"NLU_MODELS": "nope:latest"}, ["nope:latest", "not in the BentoML store"]),
+        ({"NLU_MODELS": "klue ynat"}, ["klue ynat", "not a valid BentoML tag"]),
         ({"NLU_MODELS": "/nope/x"}, ["/nope/x is not a bundle", "bundle.json"]),
         ({"NLU_MAX_WAIT": "3"}, ["NLU_MAX_WAIT is not a setting", "did you mean NLU_MAX_WAIT_MS"]),
         ({"NLU_THREADS": "-1", "NLU_DEVCE": "cpu"}, ["NLU_THREADS", "NLU_DEVICE"]),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,6 +74,19 @@ def load(folder: Path, on_run: Callable[[int, int, int], None] | None = None) ->
     bundle = Bundle(folder)
     task: Task = family(bundle)(bundle)
     return Loaded(task, open_graph(bundle, on_run=on_run))
+
+
+@contextmanager
+def no_files() -> Iterator[None]:
+    """No descriptor is free."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    first = os.open("/", os.O_RDONLY)  # the lowest that is free: all below it are taken
+    resource.setrlimit(resource.RLIMIT_NOFILE, (first, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        os.close(first)
 
 
 def copy(source: Path, target: Path, **changes: Any) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from service.config import (
     find_bundles,
     find_models,
     load_settings,
+    open_reference,
     usable_cpus,
     worker_threads,
 )
@@ -204,6 +206,48 @@ def test_a_tag_that_is_not_stored_is_named_with_the_way_out() -> None:
     with pytest.raises(ConfigError, match="'no-such-bundle:latest' is not in the BentoML store") as refused:
         serving("no-such-bundle:latest")
     assert "folders are written with a '/'" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("reference", "why"),
+    [
+        ("klue ynat", "not a valid BentoML tag"),
+        ("a" * 300, "not a valid BentoML tag"),
+        ("again=", "not a valid BentoML tag"),
+        ("..", "not a valid BentoML tag"),
+        ("klue-ynat:*", "klue-ynat"),
+        ("/srv/" + "a" * 300, "cannot be read: File name too long"),
+        ("/srv/a\0b", "is not a bundle"),
+    ],
+    ids=lambda value: value[:20],
+)
+def test_a_reference_that_cannot_be_is_refused_with_a_reason(reference: str, why: str) -> None:
+    with pytest.raises(BundleError, match=re.escape(why)):
+        find_bundles(Settings(models=reference))
+
+
+@pytest.mark.parametrize("call", ["stat", "read_text", "is_file"])
+def test_a_folder_that_may_not_be_read_is_refused_with_a_reason(
+    copy_of: Copy, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Root may read everything, so that no such folder can be made here."""
+    folder = copy_of("klue/ynat")
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, call, refused)
+    with pytest.raises(BundleError, match=f"{folder} cannot be read: Permission denied"):
+        open_reference(str(folder))
+
+
+def test_a_store_that_may_not_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: str) -> Any:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(bentoml.models, "get", refused)
+    with pytest.raises(ConfigError, match=r"'topic:v1': .*Permission denied"):
+        open_reference("topic:v1")
 
 
 def test_a_folder_that_is_no_bundle_is_named(tmp_path: Path) -> None:

@@ -114,10 +114,44 @@ def test_a_long_job_that_waited_four_times_its_length_gets_that_worker_too(pools
         sleep(0.001)
     assert monotonic() - start >= 0.19
     long.gate.set()
-    until = monotonic() + 20
-    while sorted(long.done) != ["first", "second"]:
-        assert monotonic() < until
+    long.wait_for("first", "second", in_order=False)
+
+
+def test_a_long_job_gets_that_worker_while_it_can_still_be_answered_in_time(pools: Callable[..., Pool]) -> None:
+    pool = pools(threads=2, max_wait=100.0)
+    short, long = Owner(pool, "short"), Owner(pool, "long")
+    usual(short, 0.001)
+    blocked(long, cost=0.5)
+    start = monotonic()
+    long.put(job("second", cost=0.5, deadline=1.5))
+    while long.queue:
         sleep(0.001)
+    assert monotonic() - start > 0.9
+    long.gate.set()
+    long.wait_for("first", "second", in_order=False)
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_long_job_does_not_wait_for_one_that_nobody_waits_for(pools: Callable[..., Pool], when: str) -> None:
+    pool = pools(threads=2, max_wait=100.0)
+    short, long = Owner(pool, "short"), Owner(pool, "long")
+    usual(short, 0.001)
+    blocked(long, cost=0.5)
+    left = job("left", cost=2.0, age=2.5)
+    if when == "before":
+        left.future.cancel()
+    start = monotonic()
+    long.put(left)
+    long.put(job("second", cost=0.5))
+    sleep(0.02)
+    assert long.queue, "it is long"
+    left.future.cancel()
+    while long.queue:
+        sleep(0.001)
+    assert 1.9 < monotonic() - start < 4, "the other would have been taken after 5.5"
+    assert not any(pool._waiting.values()), "both are paid off"
+    long.gate.set()
+    long.wait_for("first", "second", in_order=False)
 
 
 def test_an_overdue_long_job_does_not_go_before_the_short_there(pools: Callable[..., Pool]) -> None:

@@ -15,14 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import edit
 
-from service.admin import scaled
-from service.board import Desired, Entry, Model
+from service.admin import Admin, Load, scaled
+from service.board import Board, Desired, Entry, Model
 from service.bundle import Bundle
-from service.config import Settings
+from service.config import Settings, find_models, open_entry
 from service.gate import Gate
 from service.jobs import Turn
 from service.pool import Pool
 from service.repository import Repository, Split
+from service.server import Server
 from service.tasks.text_classification import TextClassification
 
 Item = TextClassification.Input
@@ -167,6 +168,57 @@ def test_a_version_is_let_go_only_when_it_has_answered(worker: Worker, folders: 
     assert worker.in_memory == [second.version]
 
 
+def test_a_bundle_that_is_exported_again_in_place_is_not_served_as_the_version_that_it_was(
+    worker: Worker, folders: list[Path]
+) -> None:
+    first, second, _ = (entry(folder) for folder in folders)
+    edit(folders[1], provenance={"try": 7})
+    worker.want(first, second)
+    assert f"is version {Bundle(folders[1]).version} by now" in worker.repository.problems["topic"][second.version]
+    assert {worker.ask(str(n)) for n in range(20)} == {first.version}
+    worker.want(entry(folders[1]))
+    assert worker.ask("서울") == Bundle(folders[1]).version
+
+
+def test_a_version_is_the_same_through_a_link_and_from_within(
+    folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the store's form it is called as its folder is."""
+    (folders[0] / "model.yaml").touch()
+    (tmp_path / "link").symlink_to(folders[0])
+    monkeypatch.chdir(folders[0])
+    for reference in ("./", str(tmp_path / "link")):
+        (found,) = find_models(Settings(models=f"topic={reference}"))["topic"].versions
+        assert open_entry(found).version == found.version == found.folder.name
+    board = Board(tmp_path)
+    board.want({"topic": Model(versions=(found,))})
+    admin = Admin(cast(Any, SimpleNamespace(bundles={"topic": Bundle(folders[0])})), board)
+    asked = admin._entry("topic", Load(reference=str(tmp_path / "link")), Model(versions=(found,)))
+    assert open_entry(asked).version == asked.version == "v0"
+
+
+def test_readiness_does_not_mind_that_an_unloaded_model_is_loaded_again(folders: list[Path]) -> None:
+    """Its new version is first there without a share, in one worker sooner than in another."""
+    server = Server(Settings(), {"topic": Bundle(folders[0])})
+    server.pool = Pool(1, max_wait=60, take=1)
+    server.repository.start(cast(Any, Told()), server.pool)
+    first, second, _ = (entry(folder) for folder in folders)
+    steps = [
+        ((first,), True),
+        ((first,), False),
+        ((second.model_copy(update={"share": 0.0}),), True),
+        ((second,), True),
+    ]
+    told = []
+    for number, (versions, loaded) in enumerate(steps, 1):
+        models = {"topic": Model(versions=versions, loaded=loaded)}
+        server.repository.follow(Desired(revision=number, models=models), 1, lambda function: function())
+        server.ready()
+        told.append(server.why_not("topic"))
+    assert told == [None, "topic is unloaded", "topic is unloaded", None]
+    server.pool.close()
+
+
 def split(*shares: float) -> Split:
     runners: list[Any] = [SimpleNamespace(version=str(i)) for i in range(len(shares))]
     return Split("topic", list(zip(shares, runners, strict=True)))
@@ -177,14 +229,29 @@ def chosen(chooser: Split, n: int = 2000, **fields: Any) -> list[str]:
 
 
 def test_shares_are_kept_over_many_items() -> None:
-    counts = Counter(chosen(split(0.7, 0.25, 0.05)))
-    assert [counts[version] / 2000 for version in "012"] == pytest.approx([0.7, 0.25, 0.05], abs=0.03)
+    for shares in ((0.7, 0.25, 0.05), (0.05, 0.7, 0.25), (1 / 3, 1 / 3, 1 / 3), (0.01, 0.99)):
+        counts = Counter(chosen(split(*shares), 20_000))
+        found = [counts[str(i)] / 20_000 for i in range(len(shares))]
+        assert found == pytest.approx(shares, abs=0.014), "four standard deviations"
 
 
 def test_the_item_decides_and_not_how_long_its_caller_waits() -> None:
     chooser = split(0.5, 0.5)
     assert chosen(chooser, 100) == chosen(split(0.5, 0.5), 100) == chosen(chooser, 100, timeout_ms=77)
-    assert chosen(chooser, 100) != chosen(Split("news", [(0.5, r) for r in chooser._runners]), 100)
+    assert chosen(chooser, 100) != chosen(Split("news", [(s, r) for s, _, r in chooser._parts]), 100)
+
+
+@given(st.permutations([("a", 0.5), ("b", 0.3), ("c", 0.2)]), st.sampled_from("abc"), st.floats(0.0, 1.0))
+def test_a_growing_share_only_takes_wherever_it_stands(parts: list[tuple[str, float]], which: str, more: float) -> None:
+    def of(shares: dict[str, float]) -> list[str]:
+        runners: list[Any] = [SimpleNamespace(version=version) for version in shares]
+        return chosen(Split("topic", list(zip(shares.values(), runners, strict=True))), 50)
+
+    before = dict(parts)
+    share = before[which] + more * 0.99 * (1 - before[which])
+    rest = {v: s * (1 - share) / (1 - before[which]) for v, s in before.items() if v != which}
+    moved = [(a, b) for a, b in zip(of(before), of(rest | {which: share}), strict=True) if a != b]
+    assert {b for _, b in moved} <= {which}
 
 
 @given(st.floats(0.05, 0.9), st.floats(0.0, 1.0))

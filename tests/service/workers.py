@@ -51,11 +51,15 @@ class Owner:
                 assert monotonic() < until, "never accepted"
                 sleep(0.001)
 
-    def take(self, budget: float, short: bool) -> tuple[list[Job], list[Job]]:
+    def drop(self, short: bool) -> list[Job]:
         dropped = []
         while (first := self.queue.first(short)) and not first.wanted(monotonic()):
             dropped.append(self.queue.pop(short))
-        return ([self.queue.pop(short)] if first else []), dropped
+        return dropped
+
+    def take(self, budget: float, short: bool) -> tuple[list[Job], list[Job]]:
+        dropped = self.drop(short)
+        return ([self.queue.pop(short)] if self.queue.first(short) else []), dropped
 
     def process(self, jobs: Sequence[Job]) -> Sequence[Answer | Exception]:
         self.busy.set()
@@ -65,9 +69,10 @@ class Owner:
             self.done.append(one.item)
         return [{"name": one.item} for one in jobs]
 
-    def wait_for(self, *names: str) -> None:
+    def wait_for(self, *names: str, in_order: bool = True) -> None:
         until = monotonic() + 20
-        while self.done[-len(names) :] != list(names):
+        order: Callable[[list[str]], list[str]] = list if in_order else sorted
+        while order(self.done[-len(names) :]) != list(names):
             assert monotonic() < until, f"{self.done} instead of {names}"
             sleep(0.001)
 
