@@ -74,43 +74,9 @@ def build_service(server: Server, keys: Keys | None = None) -> Any:
     routes["/schema.json"] = {"GET": Endpoint(schema)}
     if keys:
         routes |= signin.routes(keys)
-
     if server.board is not None and (keys or settings.admin):
         routes |= admin.routes(server, server.board)
-    lifecycle = Lifecycle(server)
-
-    def deploy() -> None:
-        """In the process that is about to start the workers."""
-        allow_files(settings.max_connections)
-        board = Board.make()
-        board.want(find_models(settings))
-        board.remember(bundles)
-        supervise(board, settings.grace_ms / 1000, settings.hang_ms / 1000)
-
-    def start(self: Any) -> None:
-        lifecycle.start()
-
-    async def settle(self: Any) -> None:
-        await lifecycle.settle()
-
-    async def is_ready(self: Any) -> bool:
-        try:
-            server.ready()
-        except NotReady as error:
-            raise HTTPException(503, error.message) from None
-        return True
-
-    async def drain(self: Any) -> None:
-        await lifecycle.stop()
-
-    hooks = {
-        "__init__": start,
-        "__is_ready__": is_ready,
-        "_deploy": bentoml.on_deployment(deploy),
-        "_settle": bentoml.on_startup(settle),
-        "_drain": bentoml.on_shutdown(drain),
-    }
-    cls = type("NLU", (), {**apis, **hooks, "__doc__": __doc__})
+    cls = type("NLU", (), {**apis, **hooks(server), "__doc__": __doc__})
     service = bentoml.service(
         name="clueserve",
         workers=settings.workers,
@@ -140,6 +106,43 @@ def build_service(server: Server, keys: Keys | None = None) -> Any:
         gate=server.gate,
     )
     return service
+
+
+def hooks(server: Server) -> dict[str, Any]:
+    """What BentoML calls before there are workers, and as one of them comes and goes."""
+    settings, lifecycle = server.settings, Lifecycle(server)
+
+    def deploy() -> None:
+        """In the process that is about to start the workers."""
+        allow_files(settings.max_connections)
+        board = Board.make()
+        board.want(find_models(settings))
+        board.remember(server.bundles)
+        supervise(board, settings.grace_ms / 1000, settings.hang_ms / 1000)
+
+    def start(self: Any) -> None:
+        lifecycle.start()
+
+    async def settle(self: Any) -> None:
+        await lifecycle.settle()
+
+    async def is_ready(self: Any) -> bool:
+        try:
+            server.ready()
+        except NotReady as error:
+            raise HTTPException(503, error.message) from None
+        return True
+
+    async def drain(self: Any) -> None:
+        await lifecycle.stop()
+
+    return {
+        "__init__": start,
+        "__is_ready__": is_ready,
+        "_deploy": bentoml.on_deployment(deploy),
+        "_settle": bentoml.on_startup(settle),
+        "_drain": bentoml.on_shutdown(drain),
+    }
 
 
 def pages(server: Server) -> dict[str, Handler]:
