@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from pathlib import Path
 
 from booth import Booth
 
 from service import admin, parse, signin
+from service.board import Board
 from service.config import RESERVED
 from service.openapi import document
 from service.tasks import FAMILIES
 
 
-def test_every_word_of_our_paths_is_no_name_for_a_model(booth: Booth) -> None:
+def test_every_word_of_our_paths_is_no_name_for_a_model(booth: Booth, tmp_path: Path) -> None:
     """A model called `batch` would make /ner/batch a path about two models, of which a key may have one."""
-    server = booth.server
-    paths = {*booth.routes, *parse.routes(server), *admin.routes(server, cast(Any, None)), signin.PATH}
+    server, board = booth.server, Board(tmp_path)
+    board.want({})
+    paths = {*booth.routes, *parse.routes(server), *admin.routes(server, board), signin.PATH}
     paths |= document(FAMILIES, {name: bundle.manifest for name, bundle in server.bundles.items()}, "0")["paths"].keys()
     versions = {bundle.version for bundle in server.bundles.values()}
     words = {word for path in paths for word in path.split("/")} - versions - server.bundles.keys() - {""}
