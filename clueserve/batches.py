@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,9 @@ from clueserve.steps import Flow, Request, Retries, Sleep, Together, encode, exc
 
 BUSY = {"overloaded", "not_ready"}
 """Codes of an item that may well be answered when it is asked again."""
+
+PLACE = re.compile(r"(?:items|text)\.(\d+)")
+"""The path of an error that one item made of the whole request: its number in that request."""
 
 Cell = dict[str, Any] | ClueserveError
 """What the server says of one item to one task, an answer or `{"error": ...}`; or why it says nothing."""
@@ -118,7 +122,13 @@ class Spread:
         try:
             return (yield from self._chunk(call, parts))
         except ClueserveError as error:
-            return [dict.fromkeys(call.tasks, error) for _ in parts]
+            culprit = PLACE.match(error.field or "")
+            if not culprit or len(parts) == 1:
+                return [dict.fromkeys(call.tasks, error) for _ in parts]
+            # Written as the server writes the error of one item, which is then told with that item's own path.
+            cell: Cell = {"error": {"code": error.code, "message": error.message, "field": error.field}}
+            others = type(error)(f"not asked: {error.message}", code=error.code, status=error.status)
+            return [dict.fromkeys(call.tasks, cell if i == int(culprit[1]) else others) for i in range(len(parts))]
 
     def _chunk(self, call: Call, parts: Sequence[bytes]) -> Flow[Sequence[Row]]:
         reply = yield from exchange(call.request(parts), self.url, self.retries, self.until)

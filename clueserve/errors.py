@@ -91,7 +91,7 @@ def of_response(status: int, body: Any, url: str) -> ClueserveError:
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict) or not {"code", "message"} <= error.keys():
         # A proxy on the way, or another server at this place.
-        kind = _kind(status) if status >= 400 else ServerFault
+        kind = BadRequest if status == 404 else _kind(status) if status >= 400 else ServerFault
         return kind(f"{url} answered {status}, not as a clueserve server does", code="not_clueserve", status=status)
     return _kind(status)(error["message"], code=error["code"], field=error.get("field"), status=status)
 

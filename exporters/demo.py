@@ -13,7 +13,7 @@ import bentoml
 import demo
 import exporters
 import suites
-from service import __version__, tasks, text, types
+from service import __version__, graphemes, tasks, text, types
 from service.bundle import FORMAT, sha256
 
 SOURCE = "demo"
@@ -37,7 +37,7 @@ def sources() -> list[Path]:
     Of what tasks import, texts and numbers are part of golden answers; bundles have `FORMAT`, errors refuse.
     """
     packages = [path for package in (exporters, tasks) for path in sorted(Path(*package.__path__).rglob("*.py"))]
-    return packages + [Path(str(module.__file__)) for module in (text, types)]
+    return packages + [Path(str(module.__file__)) for module in (graphemes, text, types)]
 
 
 def main(argv: list[str] | None = None) -> int:

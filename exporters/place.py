@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import bentoml
@@ -28,7 +32,7 @@ def put(folder: Path, name: str, out: Path | None, labels: dict[str, str]) -> st
     if target.exists() and not (target / FILE).is_file():
         raise ExportError(f"{target} exists and is not a bundle; nothing was overwritten")
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=out) as beside:
+    with _alone(out), tempfile.TemporaryDirectory(prefix=f".{name}-", dir=out) as beside:
         # Copied to the same file system first, so that the old bundle goes only when the new one is whole.
         new = shutil.copytree(folder, Path(beside) / "new")
         _swap(new, target, Path(beside) / "old")
@@ -41,12 +45,23 @@ def _store(folder: Path, tag: bentoml.Tag, labels: dict[str, str]) -> None:
     BentoML makes it in a store beside the true one: in that one every folder is taken for a version.
     """
     models = Path(BentoMLContainer.model_store_dir.get())
-    with tempfile.TemporaryDirectory(prefix=".clueserve-", dir=models.parent) as beside:
+    with _alone(models.parent), tempfile.TemporaryDirectory(prefix=".clueserve-", dir=models.parent) as beside:
         with bentoml.models.create(tag, labels=labels, _model_store=ModelStore(beside)) as model:
             shutil.copytree(folder, model.path, dirs_exist_ok=True)
         (models / tag.name).mkdir(parents=True, exist_ok=True)
         _swap(Path(beside, tag.path()), models / tag.path(), Path(beside) / "old")
         shutil.move(Path(beside, tag.latest_path()), models / tag.latest_path())
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Of two exports into one folder the second waits, or it would move its bundle into that of the first."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _swap(new: Path, target: Path, old: Path) -> None:

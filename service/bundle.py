@@ -145,6 +145,7 @@ class Bundle:
         path = folder / FILE
         try:
             raw = _read(path)
+            self.version = version_of(folder)
         except OSError as error:
             raise BundleError(f"{folder} cannot be read: {error.strerror}") from None
         if isinstance(raw, dict) and raw.get("format", FORMAT) != FORMAT:
@@ -176,11 +177,6 @@ class Bundle:
     def parts(self) -> list[Bundle]:
         """The bundles with a graph: itself, or its stages."""
         return [part for stage in self.stages.values() for part in stage.parts] or [self]
-
-    @property
-    def version(self) -> str:
-        """Its version in the BentoML store; the beginning of its manifest's hash if it lies elsewhere."""
-        return version_of(self.folder)
 
     @property
     def precision(self) -> str:
@@ -231,6 +227,7 @@ def _read(path: Path) -> Any:
 
 
 def version_of(folder: Path) -> str:
+    """A bundle's version in the BentoML store; the beginning of its manifest's hash if it lies elsewhere."""
     return folder.name if (folder / STORE_FILE).is_file() else sha256(folder / FILE)[:12]
 
 

@@ -147,7 +147,7 @@ def find_models(settings: Settings) -> dict[str, Model]:
                 f"NLU_MODELS: {name!r} cannot be a route; use letters, digits, '-', '_' and '.', "
                 "and none of the words of other paths"
             )
-        folder = bundle.folder.absolute()
+        folder = bundle.folder.resolve()
         version = Entry(reference=ref.strip(), folder=folder, version=version_of(folder), share=share)
         found.setdefault(name, []).append((version, bool(shared)))
     if not found:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import deque
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -20,6 +21,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from service.errors import HeadTooLarge, InvalidRequest, RequestTimeout, ServiceError
 from service.gate import CROWDED, Gate
 from service.http import error_response
+from service.transport import Together
 
 # Bytes of a head, and of what stands around a body: the sizes of its chunks, and fields behind it.
 MAX_HEAD = 64 * 1024
@@ -31,59 +33,23 @@ MAX_PIPELINED = 256
 FEW = 16
 
 
-class Together:
-    """A transport that sends at once what is written in one turn of the event loop.
+class Flow(FlowControl):
+    """Does not read on, whoever would like to, while enough requests are `waiting`.
 
-    A head and its body are then one call of the kernel and wake their reader once. When it is closed, the client has
-    `patience` seconds to take what is left.
+    It knows them and not their connection, which would then be garbage that only the collector finds.
     """
 
-    __slots__ = ("_loop", "_parts", "_patience", "_transport")
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, patience: float) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._patience = patience
-        self._parts: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        if not self._parts:
-            self._loop.call_soon(self._flush)
-        self._parts.append(data)
-
-    def close(self) -> None:
-        self._flush()
-        self._transport.close()
-        if self._transport.get_write_buffer_size():
-            self._loop.call_later(self._patience, self._transport.abort)
-
-    def get_write_buffer_size(self) -> int:
-        return self._transport.get_write_buffer_size() + sum(map(len, self._parts))
-
-    def _flush(self) -> None:
-        if self._parts and not self._transport.is_closing():
-            self._transport.write(b"".join(self._parts))
-        self._parts = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-
-class Flow(FlowControl):
-    """Does not read on, whoever would like to, while enough `waits`."""
-
-    def __init__(self, transport: asyncio.Transport, waits: Callable[[], bool]) -> None:
+    def __init__(self, transport: asyncio.Transport, waiting: deque[tuple[RequestResponseCycle, Any]]) -> None:
         super().__init__(transport)
-        self._waits = waits
+        self._waiting = waiting
 
     def resume_reading(self) -> None:
-        if not self._waits():
+        if len(self._waiting) < FEW and sum(len(cycle.body) for cycle, _ in self._waiting) <= HIGH_WATER_LIMIT:
             super().resume_reading()
 
 
 class Connection(HttpToolsProtocol):
-    """`limit`: connections of this process; on one more only probes are answered. `patience`: seconds for a head,
-    and for a client to make room for more of its answer."""
+    """`limit`: connections of this process; on one more only probes are answered. `patience`: seconds for a head."""
 
     gate: ClassVar[Gate]
     limit: ClassVar[int]
@@ -92,7 +58,6 @@ class Connection(HttpToolsProtocol):
 
     _running: RequestResponseCycle | None = None
     _deadline: asyncio.TimerHandle | None = None
-    _stuck: asyncio.TimerHandle | None = None
     _crowded = False
     _begun = False
     _piece: bytes | memoryview = b""
@@ -111,9 +76,9 @@ class Connection(HttpToolsProtocol):
         return self.cycle is None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        together = Together(transport, self.loop, self.patience)
-        super().connection_made(together)  # type: ignore[arg-type] # it has all that is used
-        self.flow = Flow(self.transport, self._enough)
+        self._together = Together(transport, self.loop, self.patience)
+        super().connection_made(self._together)  # type: ignore[arg-type] # it has all that is used
+        self.flow = Flow(self.transport, self.pipeline)
         self._crowded = len(self.connections) > self.limit
         self._wait()
 
@@ -134,13 +99,11 @@ class Connection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._stuck = self.loop.call_later(self.patience, self.transport.abort)
+        self._together.insist()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        if self._stuck is not None:
-            self._stuck.cancel()
-            self._stuck = None
+        self._together.relax()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
@@ -164,6 +127,7 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
         self._begun = False
+        self.flow.resume_reading()  # of a request that has to wait nothing would be read, nor that its client left
         if self.gate.draining and not self.idle:
             self.cycle.keep_alive = False
 
@@ -209,10 +173,6 @@ class Connection(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle
         super()._start_asgi_task(cycle, app)
-
-    def _enough(self) -> bool:
-        """Whether what waits for its turn is as much as may be kept."""
-        return len(self.pipeline) >= FEW or sum(len(cycle.body) for cycle, _ in self.pipeline) > HIGH_WATER_LIMIT
 
     def _wait(self) -> None:
         self._deadline = self.loop.call_later(self.patience, self._late)

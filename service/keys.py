@@ -94,10 +94,12 @@ def listing(options: argparse.Namespace) -> str:
 @contextmanager
 def changing(path: Path) -> Iterator[None]:
     """Nobody else changes the file from when it is read until it is written."""
-    path = path.resolve()
-    with path.with_name(f".{path.name}.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    folder = os.open(path.resolve().parent, os.O_RDONLY)  # there is nothing to leave behind, and nothing to own
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(folder)
 
 
 def write(path: Path, file: File) -> None:

@@ -132,7 +132,10 @@ class Pool:
         _, _, owner = min(found)
         job = owner.queue.first()
         if kept and job:
-            pause = min(job.enqueued + PATIENCE * job.cost, job.deadline - job.cost) - monotonic()
+            now, turn = monotonic(), job.enqueued + PATIENCE * job.cost
+            if now <= (last := job.deadline - job.cost):  # else it is late whatever is done
+                turn = min(turn, last - SLICE)
+            pause = turn - now
             if pause > 0:
                 return None, False, min(pause, SLICE)  # its caller may leave, and another be first
         return owner, False, None

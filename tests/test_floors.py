@@ -28,6 +28,7 @@ FLOORS = (
         "openapi",
         "server",
         "connection",
+        "transport",
         "repository",
         "door",
         "supervisor",

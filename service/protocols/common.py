@@ -108,12 +108,18 @@ class Model:
         if items > most:
             raise InvalidItem(f"{items} items; at most {most}", field=path, code="batch_too_large")
 
+    def _fits(self, asks: Sequence[Ask]) -> None:
+        """What an item has a series of counts as so many; one that alone has too many is refused by itself."""
+        if (series := self.task.Input.series) and len(asks) > 1:
+            self.limit(sum(max(1, len(getattr(ask.item, series) or ())) for ask in asks), f"the items' {series}")
+
     def handler(self, read: Reader) -> Handler:
         """Answers requests that `read` understands; what it refuses is counted as the native endpoints count it."""
 
         async def handle(asked: Asked) -> Response:
             try:
                 asks, write = await read(asked)
+                self._fits(asks)
             except ServiceError as error:
                 self.server.telemetry.outcome(self.name, error.code)
                 raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -148,8 +147,9 @@ class TripleExtraction(Pipeline):
             raise BundleError(f"{bundle.folder}: one label of stage relations is no relation, of {strange} which?")
 
     def limit(self, item: WindowedItem) -> float:
-        pairs = self.params.max_pairs * self.longest["relations"]
-        return math.inf if item.on_overflow == "window" else float(self.longest["entities"] + pairs)
+        # Of a token a character, which windows read twice where they overlap.
+        read = 2 * len(item.text) if item.on_overflow == "window" else 0
+        return float(read + self.longest["entities"] + self.params.max_pairs * self.longest["relations"])
 
     def predict(self, items: Sequence[Any], run: Run, timings: Sequence[Timing]) -> list[Answer | Exception]:
         results = self.ask("entities", [{"text": i.text, "on_overflow": i.on_overflow} for i in items], run, timings)

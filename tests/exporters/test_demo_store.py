@@ -12,7 +12,7 @@ import bentoml
 import pytest
 
 from exporters import demo
-from service import tasks, text, types
+from service import graphemes, tasks, text, types
 
 NAME = "klue-ner"
 
@@ -56,7 +56,7 @@ def test_every_module_that_answers_are_computed_with_is_in_the_fingerprint() -> 
     """Of those below the tasks, errors and bundles only say what is refused, and `shared` what is kept in memory."""
     used = {
         node.module.removeprefix("service.")
-        for path in Path(*tasks.__path__).glob("*.py")
+        for path in [*Path(*tasks.__path__).glob("*.py"), Path(text.__file__)]
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("service.")
     }
@@ -65,7 +65,7 @@ def test_every_module_that_answers_are_computed_with_is_in_the_fingerprint() -> 
     assert {f"{name}.py" for name in below} <= {path.name for path in demo.sources()}
 
 
-@pytest.mark.parametrize("module", [text, types])
+@pytest.mark.parametrize("module", [graphemes, text, types])
 def test_a_change_of_how_answers_are_computed_changes_the_fingerprint(
     module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,26 @@ def test_who_does_not_read_is_given_up(pieces: list[bytes], reads: int) -> None:
     uvloop.run(main())
 
 
+@pytest.mark.parametrize("head", [b"GET / HTTP/1.1\r\nconnection: close\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n" * 2])
+def test_who_reads_slowly_is_not_given_up(head: bytes) -> None:
+    """A piece at a time, with pauses: in all it takes longer than anybody's patience."""
+
+    async def main() -> tuple[int, float]:
+        async with line(large, PATIENCE) as server:
+            client, loop, size = server.dial(room=1 << 16), asyncio.get_running_loop(), 0
+            start = loop.time()
+            await loop.sock_sendall(client, head)
+            while size <= SIZE and (piece := await loop.sock_recv(client, 1 << 16)):
+                size += len(piece)
+                await asyncio.sleep(PATIENCE / 20)
+            client.close()
+            return size, loop.time() - start
+
+    size, seconds = uvloop.run(main())
+    assert size > SIZE
+    assert seconds > 2 * PATIENCE
+
+
 def test_who_reads_gets_it_all_however_it_ends() -> None:
     async def main() -> int:
         async with line(large, 5.0) as server:

@@ -65,7 +65,7 @@ def test_a_file_keeps_its_mode_and_its_other_keys(path: Path, capsys: pytest.Cap
     assert found.find(new).id == "new"
     with pytest.raises(Unauthorized):
         found.find(old)
-    assert set(path.parent.iterdir()) == {path, path.with_name(".keys.json.lock")}
+    assert set(path.parent.iterdir()) == {path}
 
 
 def test_commands_at_the_same_time_undo_nothing_of_each_other(

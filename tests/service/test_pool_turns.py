@@ -208,3 +208,19 @@ def test_where_every_job_is_long_none_is(pools: Callable[..., Pool]) -> None:
         assert monotonic() < until, "a worker stays idle"
         sleep(0.001)
     owner.gate.set()
+
+
+def test_a_long_job_that_will_be_late_anyway_does_not_take_that_worker(pools: Callable[..., Pool]) -> None:
+    pool = pools(threads=2, max_wait=100.0)
+    short, long = Owner(pool, "short"), Owner(pool, "long")
+    usual(short, 0.001)
+    blocked(long, cost=0.5)
+    long.put(job("hopeless", cost=3.0, deadline=0.5))
+    until = monotonic() + 0.4
+    while monotonic() < until:
+        assert long.queue
+        sleep(0.01)
+    short.put(job("quick"))
+    short.wait_for("quick")
+    long.gate.set()
+    long.wait_for("first", "hopeless", in_order=False)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
-from service.connection import Together
+from service.transport import Together
 
 
 class Kernel(asyncio.Transport):
     """A transport that notes what it is given."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: int = 0) -> None:
         super().__init__()
+        self.held = held
         self.sent: list[bytes] = []
         self.closed = False
 
@@ -28,12 +29,12 @@ class Kernel(asyncio.Transport):
         return self.closed
 
     def get_write_buffer_size(self) -> int:
-        return 1000
+        return self.held
 
 
 def test_a_head_and_its_body_leave_together() -> None:
     async def main() -> list[bytes]:
-        kernel = Kernel()
+        kernel = Kernel(1000)
         transport = Together(kernel, asyncio.get_running_loop(), 30.0)
         transport.write(b"head ")
         transport.write(b"body")
