@@ -28,7 +28,7 @@ MODELS ?= $(subst $(empty) $(empty),$(comma),$(addsuffix :latest,$(DEMO)))
 .PHONY: serve test docs accuracy bench fuzz chaos soak check bundles install format lock clean image-check audit sbom system
 
 serve: bundles
-	NLU_MODELS=$${NLU_MODELS:-$(MODELS)} $(BIN)/bentoml serve service.app:NLU --host $(HOST) --port $(PORT) --timeout-keep-alive 75
+	NLU_MODELS=$${NLU_MODELS:-$(MODELS)} $(BIN)/bentoml serve service.app:NLU --host $(HOST) --port $(PORT)
 
 test: check bundles system
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup

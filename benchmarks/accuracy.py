@@ -17,7 +17,8 @@ from benchmarks.records import ReaderError
 from benchmarks.remote import OverHttp, models
 from benchmarks.report import save, summary, table
 from service.bundle import Score
-from service.config import Settings, find_bundles, usable_cpus
+from service.config import Settings, find_bundles
+from service.cpus import usable_cpus
 from service.errors import BundleError
 
 HELP = "score a bundle or a running server on a benchmark's data"

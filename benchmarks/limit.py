@@ -26,7 +26,8 @@ from tqdm import tqdm
 
 from benchmarks import results, trace
 from service.bundle import Bundle
-from service.config import Settings, find_bundles, usable_cpus
+from service.config import Settings, find_bundles
+from service.cpus import usable_cpus
 from service.device import PROVIDERS, Device, require_device
 from service.errors import BundleError, ConfigError
 from service.loading import open_bundle

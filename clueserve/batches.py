@@ -91,7 +91,7 @@ class Spread:
                 for i, row in zip(chunk, got, strict=True):
                     rows[i] |= row
             waiting = self._waiting(rows)
-            pause = self.retries.pause(attempt)
+            pause = self.retries.pause(attempt, _asked_for(rows))
             if attempt >= self.retries.most or monotonic() + pause >= self.until:
                 break
             if waiting:
@@ -144,6 +144,12 @@ class Spread:
         # The limits have changed since they were asked for, or somebody on the way has lower ones.
         half = len(parts) // 2
         return [*(yield from self._guarded(call, parts[:half])), *(yield from self._guarded(call, parts[half:]))]
+
+
+def _asked_for(rows: Sequence[Row]) -> float | None:
+    """Seconds until the server expects to have room for the last of the items that it refused."""
+    errors = [cell["error"] for row in rows for cell in row.values() if isinstance(cell, dict) and _busy(cell)]
+    return max((float(error["retry_after"]) for error in errors if "retry_after" in error), default=None)
 
 
 def _busy(cell: Cell) -> bool:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 import bentoml
+from bentoml._internal.utils.analytics import usage_stats
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
@@ -34,8 +35,9 @@ from service.supervisor import allow_files, supervise
 from service.tasks import FAMILIES, family
 from service.telemetry import exposition
 
-# Nothing about what is served leaves the machine.
+# Nothing about what is served leaves the machine. BentoML's command has looked before it came to us, and remembers.
 os.environ.setdefault("BENTOML_DO_NOT_TRACK", "True")
+usage_stats.do_not_track.cache_clear()
 
 # Seconds that an answer may take to be sent after its deadline.
 GRACE = 5

@@ -16,20 +16,24 @@ OFF_LOOP_BYTES = 64 * 1024
 # Where there are more problems than this none is looked at: a body may have one every three bytes.
 MOST_PROBLEMS = 256
 CODES = {"missing": "missing_field", "extra_forbidden": "unknown_field"}
-MESSAGES = {"model_type": "Input should be an object"}
 
 
-def explain(error: ValidationError) -> ServiceError:
-    """The first problem of a body as our error: 400 if it is not JSON, 422 with the field's path otherwise."""
+def explain(error: ValidationError, model: type[BaseModel] | None = None) -> ServiceError:
+    """The first problem of a body as our error: 400 if it is not JSON, 422 with the field's path otherwise.
+
+    `model`: what it should have been.
+    """
     if error.error_count() > MOST_PROBLEMS:
         return _crowd()
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     if first["type"] == "json_invalid":
         return InvalidRequest(first["msg"])
     path = ".".join(map(str, first["loc"]))
-    return InvalidItem(
-        MESSAGES.get(first["type"], first["msg"]), field=path or None, code=CODES.get(first["type"], "invalid_value")
-    )
+    message = first["msg"]
+    if first["type"] == "model_type":
+        needed = [name for name, field in model.model_fields.items() if field.is_required()] if model else []
+        message = "Input should be an object" + (f" with {', '.join(needed)}" if needed and not path else "")
+    return InvalidItem(message, field=path or None, code=CODES.get(first["type"], "invalid_value"))
 
 
 async def parse(model: type[Model], body: bytes) -> Model:
@@ -45,7 +49,7 @@ def _read(model: type[Model], body: bytes) -> Model | ServiceError:
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
-        return explain(error)
+        return explain(error, model)
 
 
 def checked(model: type[Model], value: Any) -> Model:
@@ -55,7 +59,7 @@ def checked(model: type[Model], value: Any) -> Model:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise explain(error) from None
+        raise explain(error, model) from None
 
 
 def _crowd() -> InvalidItem:

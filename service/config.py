@@ -217,23 +217,6 @@ def open_reference(ref: str) -> Bundle:
         raise ConfigError(f"NLU_MODELS: {ref!r}: {error}; folders are written with a '/'") from None
 
 
-def usable_cpus(affinity: int | None = None, cpu_max: str | None = None) -> int:
-    """CPUs that this process may really use: the lesser of its affinity and its cgroup's quota, at least 1.
-
-    `cpu_max` is the text of cgroup v2's `cpu.max` ("200000 100000" or "max 100000"). ONNX Runtime's own default
-    counts the host's cores and drowns a container in threads.
-    """
-    if affinity is None:
-        affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if cpu_max is None:
-        path = Path("/sys/fs/cgroup/cpu.max")
-        cpu_max = path.read_text() if path.is_file() else "max"
-    quota, _, period = cpu_max.partition(" ")
-    if quota.strip() != "max":
-        affinity = min(affinity, int(int(quota) / int(period or 100_000)))
-    return max(1, affinity)
-
-
 def worker_threads(settings: Settings, cpus: int) -> int:
     """Threads of one process that run models."""
     return settings.threads or max(1, cpus // settings.workers)

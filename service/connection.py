@@ -160,11 +160,6 @@ class Connection(HttpToolsProtocol):
         else:
             self._turn_away(InvalidRequest("this is no HTTP/1.1 request", code="invalid_http"))
 
-    def timeout_keep_alive_handler(self) -> None:
-        if self.transport.get_write_buffer_size():
-            self.transport.abort()  # its client does not read
-        super().timeout_keep_alive_handler()
-
     def leave(self) -> None:
         """Let the answer that is under way be the last one."""
         if not self.idle:

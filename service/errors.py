@@ -116,6 +116,9 @@ class Overloaded(ServiceError):
         super().__init__(message)
         self.retry_after = retry_after
 
+    def body(self) -> dict[str, Any]:
+        return super().body() | {"retry_after": self.retry_after}  # an item of a batch has no headers
+
     def headers(self) -> dict[str, str]:
         return {"Retry-After": str(self.retry_after)}
 

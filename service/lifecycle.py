@@ -31,6 +31,9 @@ PULSE = 0.25
 RESERVE = 1.0
 # Seconds that an accepted connection has for its first request when nothing is accepted any more.
 LINGER = 0.5
+# Seconds for which an idle connection is kept: longer than proxies keep theirs, who would send into a closed one. What
+# uvicorn does if it is told nothing is UNTOLD.
+KEEP_ALIVE, UNTOLD = 75, 5
 TICK = 0.02
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -64,6 +67,8 @@ class Lifecycle:
                 "refused": staticmethod(server.refused),
             }
             owner.config.http_protocol_class = type("Connection", (Connection,), limits)
+            if owner.config.timeout_keep_alive == UNTOLD:
+                owner.config.timeout_keep_alive = KEEP_ALIVE
             for number in SIGNALS:
                 signal.signal(number, lambda *_: self._loop.call_soon_threadsafe(self._end))
         self._spawn(self._live())

@@ -33,7 +33,12 @@ ERROR: dict[str, Any] = {
         "error": {
             "type": "object",
             "required": ["code", "message"],
-            "properties": {"code": {"type": "string"}, "message": {"type": "string"}, "field": {"type": "string"}},
+            "properties": {
+                "code": {"type": "string"},
+                "message": {"type": "string"},
+                "field": {"type": "string"},
+                "retry_after": {"type": "integer", "description": "seconds"},
+            },
         }
     },
 }

@@ -12,7 +12,8 @@ from typing import Any
 from service.access import require
 from service.board import Board, Desired, Status
 from service.bundle import Bundle
-from service.config import Settings, usable_cpus, worker_threads
+from service.config import Settings, worker_threads
+from service.cpus import usable_cpus
 from service.errors import InvalidItem, NotReady, ServiceError
 from service.exchange import CURRENT
 from service.gate import Gate

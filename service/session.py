@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from service.device import Device, open_session
+from service.errors import InternalError
 from service.types import Array, Outputs, Row
 
 DTYPES = {
@@ -82,6 +83,7 @@ class Model:
         self.outputs = {o.name: tuple(o.shape[1:]) for o in self._ort.get_outputs()}
         self._names = list(self.outputs)
         self._cost: Cost | None = None
+        self._longest = 0
 
     def __call__(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
         return dict(zip(self._names, self._ort.run(self._names, {n: arrays[n] for n in self.inputs}), strict=True))
@@ -91,10 +93,12 @@ class Model:
         return self(arrays)
 
     def measure(self, axis: str | int, longest: int) -> Cost:
-        """Fit the cost model to made-up rows of up to `longest` along `axis`. Doubles as the warm-up; done once."""
+        """Fit the cost model to made-up rows of up to `longest` along `axis`, once. Doubles as the warm-up."""
+        if longest > self._longest:  # also for a later bundle that reads more with the same encoder
+            self._longest = longest
+            self.hidden(self._made_up(axis, 1, longest))  # the memory that the longest row needs is there from now on
         if self._cost is None:
             shapes = self._shapes(longest)
-            self.hidden(self._made_up(axis, 1, longest))  # the memory that the longest row needs is there from now on
             seconds = []
             for rows, length in shapes:
                 arrays = self._made_up(axis, rows, length)
@@ -154,13 +158,18 @@ class Session:
         return int(row[self._first].size)
 
     def run(self, rows: Sequence[Row]) -> list[Outputs]:
-        """Answer each row, in order; grouped into as many runs as the cost model finds cheapest."""
+        """Answer each row, in order; grouped into as many runs as the cost model finds cheapest.
+
+        InternalError if an output is not finite: decoders would make a label, or a JSON without numbers, of it.
+        """
         lengths = [self.length(row) for row in rows]
         groups = self.cost.split(lengths)
         out: list[Outputs] = [{}] * len(rows)
         for group in groups:
             for i, answer in zip(group, self.run_together([rows[i] for i in group]), strict=True):
                 out[i] = answer
+                if not all(np.isfinite(array).all() for array in answer.values()):
+                    raise InternalError("the model's output is not finite")
             if self._on_run:
                 longest = max(lengths[i] for i in group)
                 self._on_run(len(group), sum(lengths[i] for i in group), longest * len(group))

@@ -9,7 +9,7 @@ from benchmarks.proof.setting import SHORT, Figures, Setting, ours, with_client
 from benchmarks.run import Offer, measure
 from benchmarks.servers import Contender, serving
 from service.bundle import Bundle
-from service.config import usable_cpus
+from service.cpus import usable_cpus
 
 CALLERS = 32
 TURNS = 3

@@ -19,8 +19,6 @@ Other options are passed on to `bentoml serve`; write them behind the bundles.
 examples:
   clueserve serve klue-ner klue-nli --port 8080
   clueserve serve ner=build/my-ner --host 0.0.0.0"""
-# Longer than a proxy's, so that it is never the server that closes a connection which a proxy is about to use.
-KEEP_ALIVE = 75
 
 
 def run(argv: list[str]) -> int:
@@ -47,7 +45,7 @@ def prepared(argv: list[str]) -> tuple[list[str], dict[str, str]]:
         if importlib.util.find_spec(module) is None:
             raise ModuleNotFoundError(name=module)
     command = [sys.executable, "-m", "bentoml", "serve", "service.app:NLU", "--host", args.host]
-    command += ["--port", str(args.port), "--timeout-keep-alive", str(KEEP_ALIVE), *rest[len(bundles) :]]
+    command += ["--port", str(args.port), *rest[len(bundles) :]]
     models = {"NLU_MODELS": ",".join(map(_reference, bundles))} if bundles else {}
     return command, {**os.environ, **models}
 

@@ -221,13 +221,13 @@ def _chosen(server: Server, handlers: Mapping[str, Handler]) -> Handler:
     return handle
 
 
-# What TEI calls errors of each status.
-KINDS = {429: "overloaded", 500: "backend", 503: "unhealthy", 504: "backend"}
+# What TEI calls errors of each status, spelled as its server does and not as its own document.
+KINDS = {429: "Overloaded", 500: "Backend", 503: "Unhealthy", 504: "Backend"}
 
 
 def style(error: ServiceError) -> Response:
     own = {"empty_text": 400, "batch_too_large": 413, "internal": 424}.get(error.reason, error.status)
-    kind = "empty" if error.reason == "empty_text" else KINDS.get(error.status, "validation")
+    kind = "Empty" if error.reason == "empty_text" else KINDS.get(error.status, "Validation")
     return json_response({"error": spelled(error), "error_type": kind}, own, error.headers())
 
 

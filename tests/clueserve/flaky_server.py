@@ -82,6 +82,8 @@ class Flaky:
         self.under_way = self.most_under_way = 0
         self.lock = threading.Lock()
         self._were_busy: set[str] = set()
+        self.busy_for: int | None = None
+        """What a refused item is told of when to come again."""
 
     @property
     def posts(self) -> list[Seen]:
@@ -103,7 +105,8 @@ class Flaky:
             return {"error": {"code": "empty_text", "message": "the text is empty", "field": path}}
         if text.startswith("busy") and text not in self._were_busy:
             self._were_busy.add(text)
-            return {"error": {"code": "overloaded", "message": "too much to do", "field": path.rpartition(".")[0]}}
+            busy = {"code": "overloaded", "message": "too much to do", "field": path.rpartition(".")[0]}
+            return {"error": busy | ({"retry_after": self.busy_for} if self.busy_for else {})}
         score = {"label": text, "score": 0.75}
         return {
             "label": text,

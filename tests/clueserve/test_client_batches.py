@@ -65,6 +65,13 @@ def test_items_that_were_refused_as_too_much_are_asked_again_and_no_others(flaky
     assert [one["text"] for one in flaky.posts[-1].body["items"]] == ["busy 1", "busy 2"]
 
 
+def test_items_that_were_refused_are_not_asked_before_there_is_room(flaky: Flaky, call: Caller) -> None:
+    flaky.busy_for = 1
+    start = time.monotonic()
+    assert labels(call("batch", "news", [{"text": "a"}, {"text": "busy"}])) == ["a", "busy"]
+    assert time.monotonic() - start >= 1
+
+
 def test_an_item_that_stays_refused_says_so_in_its_place(flaky: Flaky, call: Caller) -> None:
     outcomes = call("batch", "news", [{"text": "a"}, {"text": "busy"}], settings={"retries": 0})
     assert labels(outcomes) == ["a", "overloaded"]

@@ -286,7 +286,7 @@ def test_serve_runs_bentoml_with_what_our_server_needs(tmp_path: Any, monkeypatc
     command, environment = serve.prepared(["klue-ner", "x=klue-nli:1", "--port", "8080", "--ssl-keyfile", "k"])
     assert command == [
         *(sys.executable, "-m", "bentoml", "serve", "service.app:NLU", "--host", "127.0.0.1"),
-        *("--port", "8080", "--timeout-keep-alive", "75", "--ssl-keyfile", "k"),
+        *("--port", "8080", "--ssl-keyfile", "k"),
     ]
     assert environment["NLU_MODELS"] == "klue-ner,x=klue-nli:1"
     assert serve.prepared([])[1]["NLU_MODELS"] == "before"

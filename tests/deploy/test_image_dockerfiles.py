@@ -45,12 +45,6 @@ def test_it_hears_signals_itself_and_says_how_it_is(stages: list[Stage]) -> None
 
 
 @images
-def test_connections_outlive_those_of_a_proxy(stages: list[Stage]) -> None:
-    command = json.loads(text(stages[-1], "CMD"))
-    assert int(command[command.index("--timeout-keep-alive") + 1]) > 60
-
-
-@images
 def test_nothing_is_left_of_installing(stages: list[Stage]) -> None:
     """Lists and caches of packages, pip, and whatever a compiler needs."""
     kept = {stage.name for stage in chain(stages)}

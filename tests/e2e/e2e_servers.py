@@ -63,7 +63,7 @@ class Server:
         self.log_path = folder / "log"
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("NLU_", "BENTOML_", "PROMETHEUS_"))}
         command = [sys.executable, "-m", "bentoml", "serve", service, "--host", "127.0.0.1"]
-        command += ["--port", str(self.port), "--timeout-keep-alive", "75", *arguments]
+        command += ["--port", str(self.port), *arguments]
         self._ended: str | None = None
         self.started = monotonic()
         with self.log_path.open("wb") as log:

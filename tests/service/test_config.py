@@ -18,7 +18,6 @@ from service.config import (
     find_models,
     load_settings,
     open_reference,
-    usable_cpus,
     worker_threads,
 )
 from service.errors import BundleError, ConfigError
@@ -272,30 +271,6 @@ def test_the_store_serves_what_carries_our_label_and_nothing_else(bundle_of: Cal
     assert "somebody-elses" not in found
     assert found["stored-bundle"].manifest.name == "klue-ynat"
     assert list(serving("stored-bundle:first,other=stored-bundle:latest")) == ["klue-ynat", "other"]
-
-
-@pytest.mark.parametrize(
-    ("cpu_max", "affinity", "usable"),
-    [
-        ("200000 100000", 16, 2),
-        ("max 100000", 16, 16),
-        ("max\n", 16, 16),
-        ("800000 100000\n", 4, 4),
-        ("50000 100000", 16, 1),
-        ("250000 100000", 16, 2),
-        ("400000 200000", 16, 2),
-        ("100000", 8, 1),
-    ],
-)
-def test_the_smaller_of_affinity_and_quota_counts(cpu_max: str, affinity: int, usable: int) -> None:
-    """The runtime's own default counts the host's cores (modal-labs/modal-client#4120)."""
-    assert usable_cpus(affinity, cpu_max) == usable
-
-
-def test_this_machine_has_a_cpu_to_use() -> None:
-    import os
-
-    assert 1 <= usable_cpus() <= (os.cpu_count() or 1)
 
 
 @pytest.mark.parametrize(("cpus", "workers", "threads"), [(2, 1, 2), (2, 2, 1), (1, 4, 1), (16, 3, 5), (16, 1, 16)])

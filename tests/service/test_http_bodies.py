@@ -95,6 +95,13 @@ def test_json_that_was_not_asked_for_names_the_field(body: Any, code: str, field
     assert refused(json.dumps(body).encode()) == (422, code, field)
 
 
+@pytest.mark.parametrize("body", [b"[]", b'[["a", "b"]]', b'"a"', b"1", b"null"])
+def test_what_is_no_object_is_told_the_fields_of_one(body: bytes) -> None:
+    with pytest.raises(InvalidItem) as error:
+        posted(body)
+    assert (error.value.message, error.value.field) == ("Input should be an object with text", None)
+
+
 def test_an_option_that_may_be_left_out_may_be_null() -> None:
     assert posted(b'{"text": "a", "top_k": null}') == posted(b'{"text": "a"}') == Ask(text="a")
 

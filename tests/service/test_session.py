@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import write
+from kit import gather, load, write
 from onnx import TensorProto, helper, numpy_helper
 
 from service.binding import DeviceModel
 from service.bundle import Bundle
+from service.errors import InternalError
 from service.loading import open_graph
 from service.session import MOST_TOKENS, Cost, Model, Session
 from service.types import Row
@@ -72,6 +73,40 @@ def test_an_axis_of_choices_is_stacked_and_trimmed_like_any_other(loaded: Callab
     got = session.run_together(rows)
     assert [o["logits"].shape for o in got] == [(1,), (3,)]
     close(got, [session.run_together([r])[0] for r in rows])
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_is_no_answer(copy_of: Callable[..., Path], number: float) -> None:
+    """An fp16 graph overflows for some text; a softmax of that would be NaN, in JSON that nobody can read."""
+    folder = copy_of("klue/ner")
+    table = np.zeros((200, 13), np.float32)
+    table[7, 3] = number
+    gather(folder / "model.onnx", {"logits": table})
+    session = load(folder).session
+    rows = [row(5), row(9)]
+    for ids in (r["input_ids"] for r in rows):
+        ids[ids == 7] = 8
+    assert len(session.run(rows)) == 2
+    rows[1]["input_ids"][3] = 7
+    with pytest.raises(InternalError, match="not finite"):
+        session.run(rows)
+    assert len(session.run(rows[:1])) == 1
+
+
+def test_a_later_bundle_that_reads_more_with_the_same_encoder_is_warmed_up_too(
+    bundle_of: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_graph(Bundle(bundle_of("klue/ynat")))
+    (model,) = session._models[-1:]
+    ran: list[tuple[int, ...]] = []
+    hidden = model.hidden
+    monkeypatch.setattr(model, "hidden", lambda arrays: ran.append(arrays[name].shape) or hidden(arrays))
+    name = next(iter(model.inputs))
+    first = model.measure("sequence_length", 16)
+    ran.clear()
+    assert model.measure("sequence_length", 40) == first
+    assert model.measure("sequence_length", 16) == first
+    assert [shape[:2] for shape in ran] == [(1, 40)]
 
 
 def test_no_rows_are_no_runs(session: Session) -> None:

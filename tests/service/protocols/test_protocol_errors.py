@@ -28,7 +28,7 @@ TYPES = {
     "hf": {400: "invalid_json", 404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
     | {415: "unsupported_media_type", 429: "overloaded", 500: "internal", 503: "not_ready", 504: "deadline_exceeded"},
     "oip": {},
-    "tei": {429: "overloaded", 424: "backend", 503: "unhealthy", 504: "backend"},
+    "tei": {429: "Overloaded", 424: "Backend", 503: "Unhealthy", 504: "Backend"},
 }
 pytestmark = pytest.mark.parametrize("protocol", REQUESTS)
 
@@ -44,7 +44,7 @@ def told(protocol: str, reply: Reply, status: int) -> str:
     want = {"error"} if not kinds else {"error", "error_type"}
     assert (reply.status, set(reply.json)) == (status, want)
     if kinds:
-        assert reply.json["error_type"] == kinds.get(status, "validation")
+        assert reply.json["error_type"] == kinds.get(status, "Validation")
     message: str = reply.json["error"]
     return message
 

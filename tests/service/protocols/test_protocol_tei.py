@@ -64,7 +64,7 @@ def test_text_past_the_limit_is_cut_or_refused_as_asked(booth: Booth) -> None:
     assert tei(booth, "topic", "predict", inputs=long, truncate=True, truncation_direction="Right") == cut
     assert booth.post("/tei/topic/predict", {"inputs": long, "truncate": False}).error[0] == 422
     reply = booth.post("/tei/topic/predict", {"inputs": long, "truncate": True, "truncation_direction": "left"})
-    assert (reply.status, reply.json["error_type"]) == (422, "validation")
+    assert (reply.status, reply.json["error_type"]) == (422, "Validation")
     assert reply.json["error"] == "truncation_direction: topic cuts texts on the other side"
 
 
@@ -121,7 +121,7 @@ def test_health_is_that_of_one_model_or_of_all(booth: Booth) -> None:
     finally:
         booth.server.runners["topic"] = runner
     assert [reply.status for reply in replies] == [503, 503, 503, 200]
-    assert replies[0].json["error_type"] == "unhealthy"
+    assert replies[0].json["error_type"] == "Unhealthy"
 
 
 def kind(reply: Reply) -> tuple[int, str, str]:
@@ -131,28 +131,28 @@ def kind(reply: Reply) -> tuple[int, str, str]:
 @pytest.mark.parametrize(
     ("path", "body", "status", "error_type", "message"),
     [
-        ("/tei/topic/predict", {"inputs": " "}, 400, "empty", "inputs: the text is empty"),
-        ("/tei/topic/predict", {"inputs": []}, 400, "empty", "inputs: there are no texts"),
-        ("/tei/topic/predict", {"inputs": [["a"], [""]]}, 400, "empty", "inputs.1: the text is empty"),
-        ("/tei/nli/predict", {"inputs": ["a", ""]}, 400, "empty", "inputs.1: the text is empty"),
-        ("/tei/nli/predict", {"inputs": [["a", "b"], ["a", ""]]}, 400, "empty", "inputs.1.1: the text is empty"),
-        ("/tei/topic/predict", {"inputs": [["a"]] * 41}, 413, "validation", "inputs: 41 items; at most 40"),
-        ("/tei/topic/predict", {"inputs": ["a", "b", "c"]}, 422, "validation", "inputs: give a text"),
-        ("/tei/topic/predict", {"inputs": [["a"], "b"]}, 422, "validation", "inputs: give a text"),
-        ("/tei/topic/predict", {"inputs": [["a"], []]}, 422, "validation", "inputs.1: give a text"),
-        ("/tei/topic/predict", {"inputs": {"text": "a"}}, 422, "validation", "inputs: give a text"),
-        ("/tei/nli/predict", {"inputs": "a"}, 422, "validation", "inputs.text_pair: "),
-        ("/tei/topic/predict", {"inputs": "a", "normalize": True}, 422, "validation", "normalize: "),
-        ("/tei/topic/predict", {"inputs": "a", "truncate": 1}, 422, "validation", "truncate: "),
-        ("/tei/ner/predict", {"inputs": "a"}, 422, "validation", "model: ner is a token-classification model"),
-        ("/tei/signs/predict", {"inputs": "a", "raw_scores": True}, 422, "validation", "raw_scores: "),
-        ("/tei/topic/rerank", {"query": "a", "texts": ["b"]}, 422, "validation", "model: topic is a text"),
-        ("/tei/same/rerank", {"query": "a", "texts": []}, 400, "empty", "texts: "),
-        ("/tei/same/rerank", {"query": "", "texts": ["a"]}, 400, "empty", "query: "),
-        ("/tei/same/rerank", {"query": "a", "texts": ["b", " "]}, 400, "empty", "texts.1: "),
-        ("/tei/same/rerank", {"query": "a", "texts": ["b"] * 41}, 413, "validation", "texts: "),
-        ("/predict", {"inputs": "a"}, 422, "validation", "model: say which"),
-        ("/predict?model=none", {"inputs": "a"}, 404, "validation", "there is no such model"),
+        ("/tei/topic/predict", {"inputs": " "}, 400, "Empty", "inputs: the text is empty"),
+        ("/tei/topic/predict", {"inputs": []}, 400, "Empty", "inputs: there are no texts"),
+        ("/tei/topic/predict", {"inputs": [["a"], [""]]}, 400, "Empty", "inputs.1: the text is empty"),
+        ("/tei/nli/predict", {"inputs": ["a", ""]}, 400, "Empty", "inputs.1: the text is empty"),
+        ("/tei/nli/predict", {"inputs": [["a", "b"], ["a", ""]]}, 400, "Empty", "inputs.1.1: the text is empty"),
+        ("/tei/topic/predict", {"inputs": [["a"]] * 41}, 413, "Validation", "inputs: 41 items; at most 40"),
+        ("/tei/topic/predict", {"inputs": ["a", "b", "c"]}, 422, "Validation", "inputs: give a text"),
+        ("/tei/topic/predict", {"inputs": [["a"], "b"]}, 422, "Validation", "inputs: give a text"),
+        ("/tei/topic/predict", {"inputs": [["a"], []]}, 422, "Validation", "inputs.1: give a text"),
+        ("/tei/topic/predict", {"inputs": {"text": "a"}}, 422, "Validation", "inputs: give a text"),
+        ("/tei/nli/predict", {"inputs": "a"}, 422, "Validation", "inputs.text_pair: "),
+        ("/tei/topic/predict", {"inputs": "a", "normalize": True}, 422, "Validation", "normalize: "),
+        ("/tei/topic/predict", {"inputs": "a", "truncate": 1}, 422, "Validation", "truncate: "),
+        ("/tei/ner/predict", {"inputs": "a"}, 422, "Validation", "model: ner is a token-classification model"),
+        ("/tei/signs/predict", {"inputs": "a", "raw_scores": True}, 422, "Validation", "raw_scores: "),
+        ("/tei/topic/rerank", {"query": "a", "texts": ["b"]}, 422, "Validation", "model: topic is a text"),
+        ("/tei/same/rerank", {"query": "a", "texts": []}, 400, "Empty", "texts: "),
+        ("/tei/same/rerank", {"query": "", "texts": ["a"]}, 400, "Empty", "query: "),
+        ("/tei/same/rerank", {"query": "a", "texts": ["b", " "]}, 400, "Empty", "texts.1: "),
+        ("/tei/same/rerank", {"query": "a", "texts": ["b"] * 41}, 413, "Validation", "texts: "),
+        ("/predict", {"inputs": "a"}, 422, "Validation", "model: say which"),
+        ("/predict?model=none", {"inputs": "a"}, 404, "Validation", "there is no such model"),
     ],
 )
 def test_refusals_have_teis_statuses_and_types(
