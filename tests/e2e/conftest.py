@@ -7,15 +7,13 @@ whatever xdist does.
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from e2e_servers import DEMO, Server, locked, missing_bundles, shared, store
-
-StartServer = Callable[..., Server]
+from e2e_servers import DEMO, Server, StartServer, locked, missing_bundles, shared, store
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -140,6 +140,10 @@ def locked(path: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
         yield
 
 
+StartServer = Callable[..., Server]
+"""Environment -> a server that ends with the test; see the fixture `start_server`."""
+
+
 @contextmanager
 def shared(root: Path, start: Callable[[], Server]) -> Iterator[str]:
     """The URL of one server for all processes of a test run.

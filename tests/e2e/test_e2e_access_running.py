@@ -8,9 +8,9 @@ from time import monotonic, sleep
 
 import httpx
 import pytest
-from conftest import StartServer
 from e2e_browser import Tab, chromium
 from e2e_keys import ORIGIN, TEXT, Guarded, serving
+from e2e_servers import StartServer
 
 pytestmark = pytest.mark.xdist_group("keys")  # one server
 

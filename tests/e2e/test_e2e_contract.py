@@ -9,8 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import StartServer
-from e2e_servers import DEMO
+from e2e_servers import DEMO, StartServer
 
 JSON_TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),

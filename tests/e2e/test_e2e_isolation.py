@@ -14,10 +14,9 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import StartServer
 from e2e_http import Request, series, together
 from e2e_load import alone, compare, figures, mixed
-from e2e_servers import DEMO
+from e2e_servers import DEMO, StartServer
 
 pytestmark = pytest.mark.alone
 

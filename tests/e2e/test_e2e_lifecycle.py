@@ -11,11 +11,10 @@ from typing import Any
 
 import psutil
 import pytest
-from conftest import StartServer
 from e2e_http import Connection, Request, encode, series
 from e2e_load import figures
 from e2e_open import Outcomes, open_loop
-from e2e_servers import Server
+from e2e_servers import Server, StartServer
 
 pytestmark = pytest.mark.alone
 # Seconds that a busy machine may need to end processes that are done.

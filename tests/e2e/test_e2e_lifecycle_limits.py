@@ -6,9 +6,8 @@ import asyncio
 from time import perf_counter
 
 import pytest
-from conftest import StartServer
 from e2e_http import Connection, counted, encode, series
-from e2e_servers import Server
+from e2e_servers import Server, StartServer
 
 pytestmark = pytest.mark.alone
 REQUEST = encode("/klue-ner", {"text": "이순신은 여수에 갔다."})

@@ -15,9 +15,8 @@ from typing import Any
 import httpx
 import psutil
 import pytest
-from conftest import StartServer
 from e2e_http import Connection, Reply, counted, series
-from e2e_servers import Server, bundle_folder
+from e2e_servers import Server, StartServer, bundle_folder
 
 from service.bundle import Bundle
 

@@ -12,10 +12,9 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import StartServer
 from e2e_collector import Collector
 from e2e_http import Connection, Request, counted, series, together
-from e2e_servers import Server
+from e2e_servers import Server, StartServer
 
 from service.telemetry import CATALOGUE, PREFIX
 

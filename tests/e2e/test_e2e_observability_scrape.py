@@ -18,8 +18,8 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from conftest import StartServer
 from e2e_http import closed_loop
+from e2e_servers import StartServer
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus"

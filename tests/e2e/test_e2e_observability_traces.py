@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 import httpx
-from conftest import StartServer
 from e2e_collector import Collector
+from e2e_servers import StartServer
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"

@@ -10,9 +10,9 @@ from time import perf_counter
 
 import httpx
 import pytest
-from conftest import StartServer
 from e2e_http import Connection, Reply, Request, closed_loop, counted, together
 from e2e_load import alone, compare, figures, mixed
+from e2e_servers import StartServer
 
 pytestmark = pytest.mark.alone
 LONG = "오늘은 날씨가 맑고 바람이 분다. " * 300

@@ -7,10 +7,9 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import StartServer
 from e2e_clients import BENTO, HUB, TRITON, run
 from e2e_http import Comparison
-from e2e_servers import DEMO
+from e2e_servers import DEMO, StartServer
 
 NER = "이순신은 1592년 부산에서 배를 띄웠다."
 TOPIC = "코스피 외국인 매도에 1% 하락 마감"

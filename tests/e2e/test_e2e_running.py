@@ -7,9 +7,8 @@ import signal
 from time import monotonic, perf_counter, sleep
 
 import httpx
-from conftest import StartServer
 from e2e_http import Connection, Reply, Request, counted, series, together
-from e2e_servers import Server
+from e2e_servers import Server, StartServer
 
 ONE = {"NLU_MODELS": "klue-ner:latest"}
 SHORT = {"text": "이순신은 여수에 갔다."}

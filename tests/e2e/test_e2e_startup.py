@@ -13,9 +13,8 @@ from typing import Any
 import httpx
 import onnxruntime
 import pytest
-from conftest import StartServer
 from e2e_keys import Keeper
-from e2e_servers import DEMO, Server, bundle_folder
+from e2e_servers import DEMO, Server, StartServer, bundle_folder
 
 ALL = ",".join(f"{name}:latest" for name in DEMO)
 

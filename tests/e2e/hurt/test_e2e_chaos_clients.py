@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
 from time import monotonic, perf_counter, sleep
 
 import psutil
@@ -12,10 +11,9 @@ import pytest
 from e2e_http import Connection, Request, encode
 from e2e_load import figures
 from e2e_open import Outcomes, open_loop
-from e2e_servers import Server
+from e2e_servers import Server, StartServer
 
 pytestmark = pytest.mark.alone
-StartServer = Callable[..., Server]
 ONE = {"NLU_MODELS": "klue-ynat:latest"}
 RATE = 300
 LOADED = "bundles ready after"

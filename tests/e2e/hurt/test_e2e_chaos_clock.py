@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from glob import glob
 from pathlib import Path
@@ -12,10 +11,9 @@ from time import monotonic, sleep, time
 import httpx
 import pytest
 from e2e_http import Connection
-from e2e_servers import Server
+from e2e_servers import Server, StartServer
 
 pytestmark = pytest.mark.alone
-StartServer = Callable[..., Server]
 LIBRARY = next(iter(glob("/usr/lib/*/faketime/libfaketime.so.1")), None)
 TWO_HOURS = 7200
 

@@ -10,9 +10,8 @@ from time import perf_counter
 import httpx
 import pytest
 from e2e_http import Connection, Reply, encode, series
-from e2e_servers import Server
+from e2e_servers import StartServer
 
-StartServer = Callable[..., Server]
 REQUEST = encode("/klue-ynat", {"text": "반도체 수출 3% 증가…코스피 상승 마감"})
 H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABk\r\n"
 WEBSOCKET = b"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIA==\r\n"
