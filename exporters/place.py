@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import bentoml
@@ -18,6 +14,7 @@ from bentoml._internal.models.model import ModelStore
 from exporters.errors import ExportError
 from service.bundle import FILE
 from service.config import STORE_LABEL
+from service.locks import alone
 
 
 def put(folder: Path, name: str, out: Path | None, labels: dict[str, str]) -> str:
@@ -32,7 +29,7 @@ def put(folder: Path, name: str, out: Path | None, labels: dict[str, str]) -> st
     if target.exists() and not (target / FILE).is_file():
         raise ExportError(f"{target} exists and is not a bundle; nothing was overwritten")
     out.mkdir(parents=True, exist_ok=True)
-    with _alone(out), tempfile.TemporaryDirectory(prefix=f".{name}-", dir=out) as beside:
+    with alone(out), tempfile.TemporaryDirectory(prefix=f".{name}-", dir=out) as beside:
         # Copied to the same file system first, so that the old bundle goes only when the new one is whole.
         new = shutil.copytree(folder, Path(beside) / "new")
         _swap(new, target, Path(beside) / "old")
@@ -45,7 +42,7 @@ def _store(folder: Path, tag: bentoml.Tag, labels: dict[str, str]) -> None:
     BentoML makes it in a store beside the true one: in that one every folder is taken for a version.
     """
     models = Path(BentoMLContainer.model_store_dir.get())
-    with _alone(models.parent), tempfile.TemporaryDirectory(prefix=".clueserve-", dir=models.parent) as beside:
+    with alone(models.parent), tempfile.TemporaryDirectory(prefix=".clueserve-", dir=models.parent) as beside:
         with bentoml.models.create(tag, labels=labels, _model_store=ModelStore(beside)) as model:
             shutil.copytree(folder, model.path, dirs_exist_ok=True)
         (models / tag.name).mkdir(parents=True, exist_ok=True)
@@ -53,19 +50,11 @@ def _store(folder: Path, tag: bentoml.Tag, labels: dict[str, str]) -> None:
         shutil.move(Path(beside, tag.latest_path()), models / tag.latest_path())
 
 
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Of two exports into one folder the second waits, or it would move its bundle into that of the first."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def _swap(new: Path, target: Path, old: Path) -> None:
-    """Moves in place of renames: the store may be a file system of its own."""
+    """Moves in place of renames: the store may be a file system of its own.
+
+    Not two at once: the second would move its bundle into that of the first.
+    """
     if target.exists():
         shutil.move(target, old)
     try:

@@ -7,13 +7,11 @@ again never sees half of it. Who changes it locks a file beside it, so that no c
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import get_args
@@ -22,6 +20,7 @@ from pydantic import ValidationError
 
 from service.access import ID, Entry, File, Role, make, read
 from service.errors import ConfigError
+from service.locks import alone
 
 DAYS = re.compile(r"(\d+)d")
 
@@ -70,7 +69,7 @@ def new(options: argparse.Namespace) -> str:
             burst=options.burst,
             expires=options.expires,
         )
-        with changing(options.file):
+        with alone(options.file.resolve().parent):
             known = read(options.file).keys if options.file.exists() else []
             write(options.file, File(keys=[*known, entry]))
     except ValidationError as error:
@@ -79,7 +78,7 @@ def new(options: argparse.Namespace) -> str:
 
 
 def remove(options: argparse.Namespace) -> str:
-    with changing(options.file):
+    with alone(options.file.resolve().parent):
         known = read(options.file).keys
         if all(entry.id != options.id for entry in known):
             raise ConfigError(f"{options.file} has no key {options.id!r}")
@@ -89,17 +88,6 @@ def remove(options: argparse.Namespace) -> str:
 
 def listing(options: argparse.Namespace) -> str:
     return "\n".join(entry.model_dump_json(exclude={"sha256"}, exclude_none=True) for entry in read(options.file).keys)
-
-
-@contextmanager
-def changing(path: Path) -> Iterator[None]:
-    """Nobody else changes the file from when it is read until it is written."""
-    folder = os.open(path.resolve().parent, os.O_RDONLY)  # there is nothing to leave behind, and nothing to own
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(folder)
 
 
 def write(path: Path, file: File) -> None:

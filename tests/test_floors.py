@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("service", "clueserve", "exporters", "suites", "demo", "benchmarks")
 FLOORS = (
     {"types", "errors"},
-    {"device", "session", "binding", "bundle", "shared", "text", "graphemes", "access", "cors", "cpus"},
+    {"device", "session", "binding", "bundle", "shared", "text", "graphemes", "access", "cors", "cpus", "locks"},
     {"tasks"},
     {"jobs", "pool", "loading", "health", "runner"},
     {"board", "gate", "exchange", "logs", "tracing", "quality"},
