@@ -72,6 +72,8 @@ def main(argv: list[str] | None = None) -> int:
         f"{p.shapes} shapes, logits within {p.logit_delta:.1e} of torch (largest {p.largest_logit:.1f}), "
         f"{'losses accepted' if args.accept_loss else 'answers equal'}, scores within {p.score_delta:.1e}"
     )
+    if done.doubt:
+        print(f"{name}: {done.doubt}", file=sys.stderr)
     return 0
 
 

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any, Literal, NamedTuple
 
 from exporters import checkpoint as checkpoints
-from exporters import graph, manifests, split, verify
+from exporters import graph, manifests, meaning, split, verify
 from exporters.errors import ExportError
 from exporters.place import put
 from exporters.precision.lowering import lower_in_place
@@ -32,7 +32,7 @@ Precision = Literal["fp32", "fp16", "fp16-packed", "int8"]
 
 @dataclass(frozen=True)
 class Exported:
-    """What came out: where it lies, and what its verification found."""
+    """What came out: where it lies, what its verification found, and what a person should look at (`doubt`)."""
 
     name: str
     place: str
@@ -40,6 +40,7 @@ class Exported:
     parity: verify.Parity
     bytes: int
     seconds: float
+    doubt: str | None
 
 
 def export(
@@ -70,21 +71,24 @@ def export(
     with tempfile.TemporaryDirectory(prefix="clueserve-") as temporary:
         folder = Path(temporary) / name
         traced: graph.Precision = "fp32" if precision == "int8" else precision
-        found = _Builder(traced, device, declared_labels, say).build(source, suite, name, folder).parity
+        built = _Builder(traced, device, declared_labels, say).build(source, suite, name, folder)
+        found = built.parity
         if precision == "int8":
             found = replace(found, score_delta=lower_in_place(folder, suite, data, accept_loss, say))
         say("loading the bundle as the server does")
         open_bundle(Bundle(folder), device)
         size = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
         place = put(folder, name, out, {"family": suite.family, "suite": suite.name, **(store_labels or {})})
-    return Exported(name, place, suite.family, found, size, perf_counter() - start)
+    return Exported(name, place, suite.family, found, size, perf_counter() - start, built.doubt)
 
 
 class _Built(NamedTuple):
-    """A bundle that lies in its folder: what its comparison with torch found, and the trained model as a `Run`."""
+    """A bundle that lies in its folder: what its comparison with torch found, the trained model as a `Run`, and what
+    is doubtful about it."""
 
     parity: verify.Parity
     reference: Run
+    doubt: str | None
 
 
 @dataclass(frozen=True)
@@ -174,7 +178,7 @@ class _Builder:
         manifest["provenance"]["parity"] = found.as_dict()
         records = [{"item": i, "answer": a} for i, a in zip(items, golden, strict=True)]
         _write(folder, manifest | {"files": files, "golden": records})
-        return _Built(found, reference)
+        return _Built(found, reference, meaning.doubt(task, reference, items))
 
 
 def _concise(example: dict[str, Any], fields: Any) -> dict[str, Any]:

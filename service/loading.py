@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,7 +15,7 @@ from service.session import Chain, Model, Session
 from service.shared import Shared
 from service.tasks import family
 from service.tasks.base import Task
-from service.types import Timing
+from service.types import Answer, Timing
 
 
 def open_bundle(
@@ -37,17 +37,26 @@ def open_bundle(
 
 
 def prove(bundle: Bundle, task: Task, session: Session | Chain) -> None:
-    """Returns if the golden records are answered as they were when the bundle was exported, BundleError otherwise."""
+    """Returns if the golden records are answered as they were when the bundle was exported, each alone and all in one
+    run of the graph; BundleError otherwise."""
+    items = []
     for i, golden in enumerate(bundle.manifest.golden):
         try:
-            item = task.Input.model_validate(golden.item)
+            items.append(task.Input.model_validate(golden.item))
         except ValidationError as error:
             raise BundleError(f"{bundle.folder}: golden record {i} is not a request: {error}") from None
-        (got,) = task.predict([item], session.run, [Timing()])
+    alone = [task.predict([item], session.run, [Timing()])[0] for item in items]
+    _compare(bundle, alone)
+    if isinstance(session, Session):  # the stages of a pipeline are proven one by one
+        _compare(bundle, task.predict(items, session.run_together, [Timing() for _ in items]), " beside the others")
+
+
+def _compare(bundle: Bundle, answers: Sequence[Answer | Exception], how: str = "") -> None:
+    for i, (golden, got) in enumerate(zip(bundle.manifest.golden, answers, strict=True)):
         if isinstance(got, Exception):
-            raise BundleError(f"{bundle.folder}: golden record {i} fails: {got}")
+            raise BundleError(f"{bundle.folder}: golden record {i} fails{how}: {got}")
         if problem := difference(golden.answer, got, bundle.manifest.tolerance):
-            raise BundleError(f"{bundle.folder}: golden record {i} differs at {problem}")
+            raise BundleError(f"{bundle.folder}: golden record {i} differs{how} at {problem}")
 
 
 def open_graph(

@@ -3,7 +3,7 @@ refused by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from service.errors import InvalidItem
 from service.protocols.common import Ask, Model, Place, parameters, unsupported
 from service.tasks.classification import ClassificationTask
+from service.tasks.question_answering import Numbers, QuestionItem
+from service.tasks.token_classification import EntityItem
 from service.types import Answer, Array, rounded, sigmoid, softmax
 
 UNTAGGED = "O"
@@ -42,15 +44,15 @@ class ClassParameters(Parameters):
 class TagParameters(Parameters):
     aggregation_strategy: Literal["none", "simple", "first", "average", "max"] = "simple"
     ignore_labels: list[str] | None = None
-    stride: int | None = None
+    stride: Annotated[int, Field(ge=0)] | None = None
 
 
 class SpanParameters(Parameters):
     top_k: Annotated[int, Field(ge=1, le=100)] = 1
-    doc_stride: int | None = None
-    max_answer_len: int | None = None
-    max_seq_len: int | None = None
-    max_question_len: int | None = None
+    doc_stride: Annotated[int, Field(ge=0)] | None = None
+    max_answer_len: Annotated[int, Field(ge=1)] | None = None
+    max_seq_len: Annotated[int, Field(ge=1)] | None = None
+    max_question_len: Annotated[int, Field(ge=1)] | None = None
     handle_impossible_answer: bool = False
     align_to_words: bool = False
 
@@ -80,21 +82,29 @@ def _number(answer: Answer) -> dict[str, Any]:
 
 def entities(model: Model, given: dict[str, Any]) -> Form:
     p = parameters(TagParameters, given)
-    _fixed(model, {"stride": (p.stride, model.params.stride)})
     ignored = {UNTAGGED} if p.ignore_labels is None else set(p.ignore_labels)
-    tagged = hasattr(model.task.Input, "with_pieces")
-    if p.aggregation_strategy == "none" and tagged:
-        return _form(
-            model,
-            lambda a: [_piece(t) for t in a["pieces"] if t["tag"] not in ignored],
-            mark=lambda item: item.with_pieces(),
-        )
-    if p.aggregation_strategy != "simple":
-        why = "the model's own scheme joins tags to entities: give simple" + (" or none" if tagged else "")
-        raise unsupported("parameters.aggregation_strategy", why)
-    if UNTAGGED in set(model.manifest.labels) - ignored:
+    strategy, tagged = p.aggregation_strategy, issubclass(model.task.Input, EntityItem)
+    if strategy != "simple" and not tagged:
+        raise unsupported("parameters.aggregation_strategy", "the model finds spans and tags no tokens: give simple")
+    if strategy in ("first", "average", "max") and model.params.crf is not None:
+        raise unsupported("parameters.aggregation_strategy", "the model tags a whole text at once: give simple or none")
+    if strategy != "none" and UNTAGGED in set(model.manifest.labels) - ignored:
         raise unsupported("parameters.ignore_labels", f"what lies between entities is none: let it hold {UNTAGGED}")
-    return _form(model, lambda a: [_entity(e) for e in a["entities"] if e["type"] not in ignored])
+
+    def mark(item: Any) -> None:
+        if p.stride is not None:
+            item.with_stride(p.stride)
+        if strategy == "none":
+            item.with_pieces()
+        elif strategy != "simple":
+            item.with_word_tag(strategy)
+
+    def written(answer: Answer) -> list[dict[str, Any]]:
+        if strategy == "none":
+            return [_piece(t) for t in answer["pieces"] if t["tag"] not in ignored]
+        return [_entity(e) for e in answer["entities"] if e["type"] not in ignored]
+
+    return _form(model, written, mark=mark, places={"stride": "stride"})
 
 
 def _entity(e: Answer) -> dict[str, Any]:
@@ -108,17 +118,7 @@ def _piece(t: Answer) -> dict[str, Any]:
 def answers(model: Model, given: dict[str, Any]) -> Form:
     p = parameters(SpanParameters, given)
     params = model.params
-    _fixed(
-        model,
-        {
-            "doc_stride": (p.doc_stride, params.stride),
-            "max_answer_len": (p.max_answer_len, params.max_answer_tokens),
-            "max_question_len": (p.max_question_len, params.max_question_tokens),
-            "max_seq_len": (p.max_seq_len, model.manifest.max_length),
-        },
-    )
-    if p.align_to_words:
-        raise unsupported("parameters.align_to_words", "an answer ends where the model says, not where a word does")
+    numbers = Numbers(p.max_seq_len, p.max_question_len, p.max_answer_len, p.doc_stride)
     if p.handle_impossible_answer and params.null_threshold is None:
         raise unsupported("parameters.handle_impossible_answer", f"{model.name} always answers")
 
@@ -131,7 +131,11 @@ def answers(model: Model, given: dict[str, Any]) -> Form:
             spans.insert(max(1, better) if answer["answer"] else 0, none)
         return spans[: p.top_k] if p.top_k > 1 else (spans or [none])[0]
 
-    return _form(model, written, fields={"top_k": p.top_k})
+    def mark(item: QuestionItem) -> None:
+        item.read_by(numbers, whole_words=p.align_to_words)
+
+    places = {"stride": "doc_stride", "max_length": "max_seq_len", "max_question_tokens": "max_question_len"}
+    return _form(model, written, fields={"top_k": p.top_k}, mark=mark, places=places)
 
 
 def native(model: Model, given: dict[str, Any]) -> Form:
@@ -161,18 +165,21 @@ def _form(
     *,
     fields: dict[str, Any] | None = None,
     mark: Callable[[Any], Any] = lambda item: item,
+    places: Mapping[str, str] = {},
     nested: bool = False,
 ) -> Form:
-    """One native item for each of theirs, with `fields` set by parameters."""
+    """One native item for each of theirs, with `fields` set by parameters. `places`: the parameter that is at fault if
+    a task names this."""
 
     def asks(item: Any, path: str) -> list[Ask]:
         given, place = fields_of(model, item, path)
         for name in ("top_k", "tags"):
             if name in given:
                 raise unsupported(place.path(name), "this is asked for by parameters here")
-        made = model.ask(given | (fields or {}), place)
-        mark(made.item)
-        return [made]
+        made = model.ask(given | (fields or {}), place).item
+        mark(made)
+        asked = {name: f"parameters.{parameter}" for name, parameter in places.items()}
+        return [Ask(made, Place(place.below, {**place.fields, **asked}))]
 
     return Form(asks, lambda together: written(together[0]), nested)
 
@@ -186,11 +193,3 @@ def fields_of(model: Model, item: Any, path: str) -> tuple[dict[str, Any], Place
         needs = ", ".join(name for name, info in known.items() if info.is_required())
         raise InvalidItem(f"give an object with {needs}", field=path)
     return {"text": item}, Place(path, {"text": path})
-
-
-def _fixed(model: Model, pairs: dict[str, tuple[int | None, int | None]]) -> None:
-    """Refuse a number that differs from the one that the bundle was verified with."""
-    for name, (wanted, own) in pairs.items():
-        if wanted is not None and wanted != own:
-            has = "has none: its windows advance by a fixed step" if own is None else f"has {own}"
-            raise unsupported(f"parameters.{name}", f"{model.name} {has}; leave it out")

@@ -23,6 +23,9 @@ Overflow = Annotated[
     Field(description="what to do with text past the model's limit: read what fits and say so, or answer 422"),
 ]
 
+FRESH = 1 / 8
+"""Least part of a row that windows advance by if a caller sizes them, or one text would be read without end."""
+
 
 class Item(BaseModel):
     """Fields that every request may carry."""

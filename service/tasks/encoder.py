@@ -6,14 +6,16 @@ texts); truncation, windows and special tokens are done here, on lists of ids.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from service.bundle import Bundle, Part
 from service.errors import BundleError, InvalidItem
@@ -31,9 +33,32 @@ class Tokens:
 
     ids: list[int]
     spans: list[tuple[int, int]]
+    _encoding: Encoding | None = field(default=None, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def words(self, text: str) -> list[tuple[int, int]]:
+        """The pieces `[first, last)` of each word of the normalised `text`.
+
+        A word is what the tokenizer takes for one, without the punctuation around it that SentencePiece leaves with it;
+        where there is no tokenizer each character is one.
+        """
+        if self._encoding is None:
+            return [(i, i + 1) for i in range(len(self))]
+        found: list[tuple[int, int]] = []
+        for _, group in groupby(enumerate(self._encoding.word_ids), key=lambda pair: pair[1]):
+            pieces = [i for i, _ in group]
+            low, high = min(self.spans[i][0] for i in pieces), max(self.spans[i][1] for i in pieces)
+            while low < high and _is_mark(text[low]):
+                low += 1
+            while low < high and _is_mark(text[high - 1]):
+                high -= 1
+            core = [i for i in pieces if self.spans[i][0] < high and low < max(self.spans[i][1], self.spans[i][0] + 1)]
+            found += [(i, i + 1) for i in pieces if not core or i < core[0]]
+            found += [(core[0], core[-1] + 1)] if core else []
+            found += [(i, i + 1) for i in pieces if core and i > core[-1]]
+        return found
 
 
 class Opened:
@@ -90,7 +115,7 @@ class Encoder:
     def tokenize(self, text: str, field: str) -> Tokens:
         """Pieces of a normalised text. InvalidItem if the tokenizer finds nothing in it."""
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
-        tokens = Tokens(self._plain(encoding.ids), [_bare(text, span) for span in encoding.offsets])
+        tokens = Tokens(self._plain(encoding.ids), [_bare(text, span) for span in encoding.offsets], encoding)
         if not tokens.ids:
             raise InvalidItem("the text holds no characters that the model knows", field=field, code="no_tokens")
         return tokens
@@ -186,6 +211,10 @@ def breaks(text: str, tokens: Tokens, after: Sequence[str]) -> list[list[int]]:
     """For each set of marks, the tokens behind one of them: where a text may be parted."""
     last = [text[end - 1] if start < end else "" for start, end in tokens.spans]
     return [[i for i, mark in enumerate(last, 1) if mark and mark in marks] for marks in after]
+
+
+def _is_mark(c: str) -> bool:
+    return unicodedata.category(c)[0] == "P"
 
 
 def _bare(text: str, span: tuple[int, int]) -> tuple[int, int]:

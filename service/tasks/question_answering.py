@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, model_validator
 
 from service.bundle import Bundle, Strict
-from service.errors import BundleError
-from service.tasks.base import Encoded, Head, Item, Reading, Text
+from service.errors import BundleError, InvalidItem
+from service.tasks.base import FRESH, Encoded, Head, Item, Reading, Text
 from service.tasks.encoder import Tokens, refuse_overflow
 from service.text import Normalized, Offsets, owners, windows
 from service.types import Answer, Outputs, rounded, softmax
@@ -36,6 +37,15 @@ class Params(Strict):
         return self
 
 
+class Numbers(NamedTuple):
+    """How a question is read, in tokens; None is as the bundle says. `stride`: what neighbouring windows share."""
+
+    max_length: int | None = None
+    max_question_tokens: int | None = None
+    max_answer_tokens: int | None = None
+    stride: int | None = None
+
+
 class QuestionItem(Item):
     question: Text
     context: Text
@@ -46,6 +56,14 @@ class QuestionItem(Item):
             description="context past the model's limit: read it in windows, read what fits and say so, or answer 422"
         ),
     ] = "window"
+    _numbers: Numbers = PrivateAttr(Numbers())
+    _whole_words: bool = PrivateAttr(False)
+
+    def read_by(self, numbers: Numbers, whole_words: bool) -> Self:
+        """Have it read otherwise than the bundle says, and answers widened to whole words. No request can ask for it:
+        it is for protocols whose clients do."""
+        self._numbers, self._whole_words = numbers, whole_words
+        return self
 
 
 class AnswerSpan(BaseModel):
@@ -90,19 +108,40 @@ class QuestionAnswering(Head):
                 f"{bundle.folder}: max_length leaves {room} tokens of context beside the longest question"
             )
 
+    def check(self, item: QuestionItem) -> None:
+        super().check(item)
+        p, numbers, length = self.params, item._numbers, self._length(item)
+        own = {"stride": p.stride, "max_question_tokens": p.max_question_tokens, "max_length": self.encoder.max_length}
+        other = [name for name, mine in own.items() if getattr(numbers, name) not in (None, mine)]
+        room = length - self.encoder.fixed - (numbers.max_question_tokens or p.max_question_tokens)
+        step, least = self._step(item, room), max(1, int(length * FRESH))
+        if other and step < least:
+            why = f"windows of {length} tokens with these numbers advance by {max(0, step)}, not by {least} at least"
+            raise InvalidItem(why, field=other[0], code="unsupported_parameter")
+
+    def _length(self, item: QuestionItem) -> int:
+        """The longest row that is made of it."""
+        return min(item._numbers.max_length or self.encoder.max_length, self.encoder.max_length)
+
+    def _step(self, item: QuestionItem, room: int) -> int:
+        """What windows of `room` tokens of context advance by."""
+        p, stride = self.params, item._numbers.stride
+        if stride is None and p.doc_stride is not None:
+            return min(int(p.doc_stride), room)
+        return room - int(p.stride if stride is None else stride)
+
     def encode(self, item: QuestionItem) -> Encoded:
         text = self.encoder.normalize(item.context)
         tokens = self.encoder.tokenize(text.text, "context")
         asked = self.encoder.tokenize(self.encoder.normalize(item.question.strip()).text, "question").ids
-        question = asked[: self.params.max_question_tokens]
-        room = self.encoder.max_length - self.encoder.fixed - len(question)
+        question = asked[: item._numbers.max_question_tokens or self.params.max_question_tokens]
+        room = self._length(item) - self.encoder.fixed - len(question)
         if item.on_overflow == "error":
             if len(question) < len(asked):
                 raise refuse_overflow("question", len(asked), len(question))
             if len(tokens) > room:
                 raise refuse_overflow("context", len(tokens), room)
-        p = self.params
-        spans = windows(len(tokens), room, min(p.doc_stride, room) if p.doc_stride is not None else room - p.stride)
+        spans = windows(len(tokens), room, self._step(item, room))
         truncated = len(question) < len(asked)
         if item.on_overflow == "truncate" and len(spans) > 1:
             spans, truncated = spans[:1], True
@@ -112,10 +151,11 @@ class QuestionAnswering(Head):
     def decode(self, item: QuestionItem, encoded: Encoded, outputs: Sequence[Outputs]) -> Answer:
         c: _Context = encoded.context
         best: dict[tuple[int, int], _Candidate] = {}
-        candidates = list(self._candidates(c, outputs, self.params.n_best))
+        longest = item._numbers.max_answer_tokens or self.params.max_answer_tokens
+        candidates = list(self._candidates(c, outputs, self.params.n_best, longest))
         if not candidates and self.params.null_threshold is None:
             # No good start fits a good end, but this bundle always answers: look at all of them.
-            candidates = list(self._candidates(c, outputs, self.encoder.max_length))
+            candidates = list(self._candidates(c, outputs, self.encoder.max_length, longest))
         for found in candidates:
             key = (found.first, found.last)
             if key not in best or found.score > best[key].score:
@@ -134,10 +174,12 @@ class QuestionAnswering(Head):
         offsets = Offsets(item.context, item.offset_unit)
         answers: list[dict[str, Any]] = []
         seen: set[tuple[int, int]] = set()
+        words = c.tokens.words(c.text.text) if item._whole_words else []
         for f, p in zip(ranked, probabilities, strict=False):
-            start, end = c.text.span(c.tokens.spans[f.first][0], c.tokens.spans[f.last][1])
+            first, last = _widened(f.first, f.last, words) if words else (f.first, f.last)
+            start, end = c.text.span(c.tokens.spans[first][0], c.tokens.spans[last][1])
             if (start, end) in seen or len(answers) == item.top_k:
-                continue  # a lone word mark before a piece is another token at the same place
+                continue  # a lone word mark before a piece, or a part of a word, is other tokens at the same place
             seen.add((start, end))
             answers.append(
                 {
@@ -155,9 +197,8 @@ class QuestionAnswering(Head):
             "tokens": encoded.tokens,
         }
 
-    def _candidates(self, c: _Context, outputs: Sequence[Outputs], n: int) -> Iterator[_Candidate]:
+    def _candidates(self, c: _Context, outputs: Sequence[Outputs], n: int, longest: int) -> Iterator[_Candidate]:
         """Spans from the `n` best starts and ends of each window, in tokens of the whole context."""
-        longest = self.params.max_answer_tokens
         for out, (begin, stop), (mine, others) in zip(outputs, c.spans, owners(c.spans), strict=True):
             start = out["start_logits"][c.at : c.at + stop - begin].astype(np.float64)
             end = out["end_logits"][c.at : c.at + stop - begin].astype(np.float64)
@@ -171,3 +212,9 @@ class QuestionAnswering(Head):
                 u, v = int(firsts[i]), int(lasts[j])
                 if c.tokens.spans[begin + u][0] < c.tokens.spans[begin + v][1]:
                     yield _Candidate(float(start[u] + end[v]), begin + u, begin + v)
+
+
+def _widened(first: int, last: int, words: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Tokens from the beginning of the word of `first` to the end of that of `last`, both inclusive."""
+    begins = [begin for begin, _ in words]
+    return words[bisect_right(begins, first) - 1][0], words[bisect_right(begins, last) - 1][1] - 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
@@ -72,7 +73,8 @@ class Ranking(NamedTuple):
 
 
 class TermNormalization(Pipeline):
-    """Labels of the counter begin with the number of terms they mean; a text has at least one more than its joints."""
+    """Labels of the counter begin with the number of terms they mean; a text has at least one more than its joints.
+    Names are recalled and ranked in half width, as CHIP-CDN's targets are, and answered as the catalogue has them."""
 
     family = "term-normalization"
     stages = {"ranker": "pair-classification", "counter": "text-classification"}
@@ -88,12 +90,15 @@ class TermNormalization(Pipeline):
         self._numbers = {label: int(begin[0]) for label in counted if (begin := re.match(r"\d+", label))}
         if lost := set(counted) - self._numbers.keys():
             raise BundleError(f"{bundle.folder}: labels of stage counter begin with no number: {sorted(lost)}")
-        self._catalogue = read_catalogue(bundle.asset(CATALOGUE))
-        self._recall = Recall([name for name, _ in self._catalogue])
-        self._ranked: int = min(self.params.candidates, len(self._catalogue))
-        self._length = sum(len(name) for name, _ in self._catalogue) / len(self._catalogue)
         n = self.manifest.normalization
         self._normalization = n.form, n.lowercase, {ord(k): v for k, v in n.replace.items()}
+        self._catalogue = read_catalogue(bundle.asset(CATALOGUE))
+        # Of what is replaced in a text, names have half width only: their separators are their own.
+        half = {ord(k): narrow for k in n.replace if (narrow := unicodedata.normalize("NFKC", k)) != k}
+        self._names = [name.translate(half).strip(self.params.strip) or name for name, _ in self._catalogue]
+        self._recall = Recall(self._names)
+        self._ranked: int = min(self.params.candidates, len(self._names))
+        self._length = sum(map(len, self._names)) / len(self._names)
 
     def prepared(self, text: str) -> str:
         """A text as recall and both models read it."""
@@ -115,7 +120,7 @@ class TermNormalization(Pipeline):
                 recalled[i] = self._recall.top(texts[i], self.params.candidates)
                 timings[i].tokenize += perf_counter() - start
         asked = [(i, term) for i, (terms, _) in recalled.items() for term in terms.tolist()]
-        requests = [{"text": texts[i], "text_pair": self._catalogue[term][0]} for i, term in asked]
+        requests = [{"text": texts[i], "text_pair": self._names[term]} for i, term in asked]
         ranked = self.ask("ranker", requests, in_chunks(run, size=ROWS), [timings[i] for i, _ in asked])
         answers = iter(ranked)
         for i, (terms, likeness) in recalled.items():

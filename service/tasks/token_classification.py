@@ -3,49 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import BaseModel, Field, PrivateAttr, model_validator
 
 from service.bundle import Bundle
 from service.errors import BundleError
 from service.tasks import viterbi
 from service.tasks.base import Encoded, Reading
 from service.tasks.encoder import Tokens
+from service.tasks.schemes import Run, Scheme, group, parse
 from service.tasks.windowed import Context, Windowed, WindowedItem, WindowParams
 from service.text import Normalized, Offsets, owners
 from service.types import Answer, Array, Outputs, rounded, softmax
 
-# How each scheme's prefixes act; a BMES middle is an inside.
-PREFIXES = {"B": "B", "I": "I", "M": "I", "E": "E", "S": "S"}
+WordTag = Literal["first", "average", "max"]
 
 
-class Params(WindowParams):
-    """`orphan_inside`: an I- that continues nothing opens an entity, is dropped and ends the open one as in strict
-    IOB2, or is ignored and leaves the open one open as in CLUENER's script. `lone_begin`: an entity that is a B- and
-    nothing more is kept, or dropped as that script does, because its models have an S- for it.
-    `piece_begin`: a B- on a later piece of the same word opens a new entity (tags are by character), or continues
-    the open one (tags are by word).
+class Params(WindowParams, Scheme):
+    """`word_tag`: a word has one tag, that of its first piece (as models have it that were trained on first pieces
+    alone), of the mean of its pieces or of the surest of them; null: each piece has its own.
     `crf`: tags are the best sequence, not the best by themselves."""
 
-    scheme: Literal["IOB2", "BIOS", "BMES"]
-    orphan_inside: Literal["open", "drop", "ignore"]
-    lone_begin: Literal["keep", "drop"] = "keep"
-    piece_begin: Literal["open", "continue"]
     alignment: Literal["token", "char"]
-    ignore_labels: list[str] = []
+    word_tag: WordTag | None = None
     crf: viterbi.Crf | None = None
+
+    @model_validator(mode="after")
+    def _one_reading(self) -> Self:
+        if self.word_tag is not None and (self.crf is not None or self.alignment == "char"):
+            raise ValueError("word_tag is for pieces of words that are tagged one by one: neither for crf nor for char")
+        return self
 
 
 class EntityItem(WindowedItem):
     tags: Annotated[bool, Field(description="also give the model's tag of every character")] = False
     _pieces: bool = PrivateAttr(False)
+    _word_tag: WordTag | None = PrivateAttr(None)
 
     def with_pieces(self) -> Self:
         """Have the answer hold `pieces`, the tokens with their tags. No request can ask for it: it is for protocols
         whose clients want tokens rather than entities."""
         self._pieces = True
+        return self
+
+    def with_word_tag(self, word_tag: WordTag) -> Self:
+        """Have words tagged otherwise than the bundle says. No request can ask for it: it is for protocols whose
+        clients choose among strategies."""
+        self._word_tag = word_tag
         return self
 
 
@@ -60,20 +66,6 @@ class Entity(BaseModel):
 class Entities(Reading):
     entities: list[Entity] = Field(description="in order of the text, never overlapping")
     tags: list[str] = Field(description="the tag of every character of the text, if they were asked for; else empty")
-
-
-class Tag(NamedTuple):
-    prefix: str
-    type: str | None
-
-
-class Run(NamedTuple):
-    """An entity in tokens: type, first token, token after the last, score."""
-
-    type: str
-    first: int
-    last: int
-    score: float
 
 
 class TokenClassification(Windowed):
@@ -113,14 +105,18 @@ class TokenClassification(Windowed):
             parts = [outputs[0]["logits"][: c.at], *parts, outputs[-1]["logits"][c.at + last :]]
         logits = np.concatenate(parts)
         offsets = Offsets(item.text, item.offset_unit)
+        pieces = list(self.pieces(logits, c, offsets)) if item._pieces else None
+        tokens = c.tokens
+        if word_tag := item._word_tag or self.params.word_tag:
+            logits, tokens = words(logits, tokens, c.text.text, word_tag)
         entities = []
         behind = 0
-        for run in self.runs(logits, c.tokens):
+        for run in self.runs(logits, tokens):
             if item.threshold is not None and run.score < item.threshold:
                 continue
-            if c.text.ends[c.tokens.spans[run.last - 1][1] - 1] <= behind:
+            if c.text.ends[tokens.spans[run.last - 1][1] - 1] <= behind:
                 continue  # within a grapheme that the entity before has taken
-            start, end = c.text.span(c.tokens.spans[run.first][0], c.tokens.spans[run.last - 1][1])
+            start, end = c.text.span(tokens.spans[run.first][0], tokens.spans[run.last - 1][1])
             start, behind = max(start, behind), end  # two entities may share a grapheme: it belongs to the first
             if start == end:
                 continue
@@ -133,9 +129,9 @@ class TokenClassification(Windowed):
                     "score": rounded(run.score),
                 }
             )
-        tags = self.characters(logits, c.tokens, c.text) if item.tags else []
+        tags = self.characters(logits, tokens, c.text) if item.tags else []
         answer = {"entities": entities, "tags": tags, "truncated": encoded.truncated, "tokens": encoded.tokens}
-        return answer | {"pieces": list(self.pieces(logits, c, offsets))} if item._pieces else answer
+        return answer if pieces is None else answer | {"pieces": pieces}
 
     def pieces(self, logits: Array, c: Context, offsets: Offsets) -> Iterator[Answer]:
         """Every token that stands for characters: its place in the sequence, its piece, its tag."""
@@ -184,44 +180,21 @@ class TokenClassification(Windowed):
                 yield i, tag, probability
 
 
-def parse(label: str, params: Params) -> Tag:
-    """`B-PS` -> (B, PS); anything without a type is outside."""
-    prefix, dash, kind = label.partition("-")
-    if not dash or prefix not in PREFIXES or label in params.ignore_labels:
-        return Tag("O", None)
-    return Tag(PREFIXES[prefix], kind)
-
-
-def group(steps: Sequence[tuple[Tag, int, float]], spans: Sequence[tuple[int, int]], params: Any) -> list[Run]:
-    """Merge `(tag, token, score)` steps into entities by the bundle's policy."""
-    found: list[Run] = []
-    kind: str | None = None
-    opening = ""
-    members: list[tuple[int, float]] = []
-
-    def close() -> None:
-        nonlocal kind
-        lone = opening == "B" and len(members) == 1
-        if kind is not None and not (lone and params.lone_begin == "drop"):
-            found.append(Run(kind, members[0][0], members[-1][0] + 1, sum(s for _, s in members) / len(members)))
-        kind = None
-        members.clear()
-
-    for tag, token, score in steps:
-        within = kind is not None and tag.type == kind
-        if tag.prefix in "IE" and not within and params.orphan_inside == "ignore":
-            continue
-        if tag.prefix == "B" and within and params.piece_begin == "continue":
-            within = spans[token][0] == spans[members[-1][0]][1]
-        elif tag.prefix in "BSO":
-            within = False
-        if not within:
-            close()
-            if tag.type is None or (tag.prefix in "IE" and params.orphan_inside == "drop"):
-                continue
-            kind, opening = tag.type, tag.prefix
-        members.append((token, score))
-        if tag.prefix in "SE":
-            close()
-    close()
-    return found
+def words(logits: Array, tokens: Tokens, text: str, word_tag: WordTag) -> tuple[Array, Tokens]:
+    """Words as if they were tokens: a row of logits for each, and the characters that it stands for."""
+    read = len(logits)  # fewer than there are of a text that was cut
+    parts = [(first, min(last, read)) for first, last in tokens.words(text) if first < read]
+    probabilities = softmax(logits)
+    if word_tag == "average":
+        sums = np.add.reduceat(probabilities, [first for first, _ in parts], axis=0)
+        mean = sums / np.array([last - first for first, last in parts])[:, None]
+        rows = np.log(np.maximum(mean, np.finfo(mean.dtype).tiny))
+    else:
+        surest = probabilities.max(axis=-1)
+        rows = logits[[a if word_tag == "first" else a + int(surest[a:b].argmax()) for a, b in parts]]
+    spans = []
+    for first, last in parts:
+        own = [span for span in tokens.spans[first:last] if span[0] < span[1]] or [tokens.spans[first]]
+        spans.append((own[0][0], own[-1][1]))
+    # A word is known by its last piece: one that is a lone mark stands before the others.
+    return rows, Tokens([tokens.ids[last - 1] for _, last in parts], spans)

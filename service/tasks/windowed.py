@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from service.bundle import Bundle, Strict
-from service.errors import BundleError
-from service.tasks.base import Encoded, Head, Item, Text
+from service.errors import BundleError, InvalidItem
+from service.tasks.base import FRESH, Encoded, Head, Item, Text
 from service.tasks.encoder import Tokens, breaks, refuse_overflow
 from service.text import Normalized, windows
 
@@ -29,6 +29,13 @@ class WindowedItem(Item):
         Literal["window", "truncate", "error"],
         Field(description="text past the model's limit: read it in windows, read what fits and say so, or answer 422"),
     ] = "window"
+    _stride: int | None = PrivateAttr(None)
+
+    def with_stride(self, stride: int) -> Self:
+        """Have windows overlap otherwise than the bundle says. No request can ask for it: it is for protocols whose
+        clients do."""
+        self._stride = stride
+        return self
 
 
 class Context(NamedTuple):
@@ -51,6 +58,13 @@ class Windowed(Head):
                 f"{bundle.folder}: stride {self.params.stride} leaves no way forward in windows of {self._room}"
             )
 
+    def check(self, item: Any) -> None:
+        super().check(item)
+        most = int(self._room * (1 - FRESH))
+        if isinstance(item, WindowedItem) and (item._stride or 0) > max(most, self.params.stride):
+            why = f"windows of {self._room} tokens share at most {most} with their neighbours"
+            raise InvalidItem(why, field="stride", code="unsupported_parameter")
+
     def encode(self, item: Any) -> Encoded:
         text = self.encoder.normalize(item.text)
         if self.params.alignment == "char":
@@ -60,7 +74,8 @@ class Windowed(Head):
         if len(tokens) > self._room and item.on_overflow == "error":
             raise refuse_overflow("text", len(tokens), self._room)
         places = breaks(text.text, tokens, self.params.break_after)
-        spans = windows(len(tokens), self._room, self._room - self.params.stride, places)
+        stride = self.params.stride if item._stride is None else item._stride
+        spans = windows(len(tokens), self._room, self._room - stride, places)
         truncated = item.on_overflow == "truncate" and len(spans) > 1
         if truncated:
             spans = spans[:1]

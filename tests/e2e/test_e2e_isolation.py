@@ -74,6 +74,18 @@ def test_two_thousand_requests_at_once_get_the_answers_they_get_alone(server: st
     assert p99 < 0.2
 
 
+def test_probes_are_answered_while_long_texts_are_read(server: str) -> None:
+    # sgl-project/sglang#30771: tokenising long prompts starved the probe until the server was killed.
+    text = "오늘은 날씨가 맑고 바람이 분다. " * 50
+    requests: list[Request] = [("/klue-ner", {"text": f"{i} {text}"}) for i in range(64)]
+    replies, livez = with_poll(server, lambda: asyncio.run(together(server, requests)))
+    p99 = sorted(livez)[int(len(livez) * 0.99)]
+    figures("64 long texts", livez_p99_ms=f"{p99 * 1000:.0f} of {len(livez)}")
+    assert {reply.status for reply in replies} == {200}
+    assert len(livez) > 20
+    assert p99 < 0.2
+
+
 def test_rows_that_share_a_run_do_not_see_each_other(start_server: StartServer) -> None:
     names = ["klue-ner", "klue-nli", "klue-re", "cmrc2018", "cmedtc"]
     env = {"NLU_MODELS": ",".join(f"{name}:latest" for name in names), "NLU_TAKE_MS": "1000", "NLU_THREADS": "1"}

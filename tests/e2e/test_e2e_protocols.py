@@ -74,22 +74,36 @@ def test_huggingfaces_client_gets_the_native_answers(server: str, client: httpx.
     assert sum(s["score"] for s in one) == pytest.approx(1, abs=1e-5)
 
 
+def test_huggingfaces_client_may_spell_out_every_parameter(server: str) -> None:
+    reading = {"doc_stride": 128, "max_answer_len": 15, "max_seq_len": 384, "max_question_len": 64, "top_k": 1}
+    rest = {"handle_impossible_answer": False, "align_to_words": True}
+    calls = [
+        ("klue-mrc", "question_answering", ASKED | reading | rest),
+        ("klue-ner", "token_classification", {"text": NER, "aggregation_strategy": "simple", "stride": 16}),
+        *(("klue-ner", "token_classification", {"text": NER, "aggregation_strategy": s}) for s in ("first", "max")),
+    ]
+    answer, *entities = (r["answer"] for r in hub(server, *calls))
+    assert answer["answer"] == ASKED["context"][answer["start"] : answer["end"]] != ""
+    assert all(found for found in entities)
+    assert all(e["word"] == NER[e["start"] : e["end"]] for found in entities for e in found)
+
+
 def groups(entities: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return [(e["entity_group"], e["word"], e["start"], e["end"], e["score"]) for e in entities]
 
 
 def test_huggingfaces_client_hears_what_is_wrong(server: str) -> None:
     calls = [
-        ("klue-ner", "token_classification", {"text": NER, "aggregation_strategy": "max"}),
+        ("klue-ner", "token_classification", {"text": NER, "stride": 1000}),
         ("klue-ner", "token_classification", {"text": " "}),
-        ("klue-mrc", "question_answering", ASKED | {"max_answer_len": 15}),
+        ("klue-mrc", "question_answering", ASKED | {"max_seq_len": 15}),
         ("none", "text_classification", {"text": TOPIC}),
     ]
-    strategy, empty, length, unknown = hub(server, *calls)
-    assert strategy["status"] == empty["status"] == length["status"] == 422
-    assert "parameters.aggregation_strategy: " in strategy["error"]["error"]
+    stride, empty, length, unknown = hub(server, *calls)
+    assert stride["status"] == empty["status"] == length["status"] == 422
+    assert "parameters.stride: windows of " in stride["error"]["error"]
     assert empty["error"] == {"error": "inputs: the text is empty", "error_type": "empty_text"}
-    assert "parameters.max_answer_len: klue-mrc has 30" in length["error"]["error"]
+    assert "parameters.max_seq_len: windows of 15 tokens" in length["error"]["error"]
     assert unknown["status"] == 404
 
 

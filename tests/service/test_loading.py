@@ -7,12 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import edit
+from onnx import TensorProto, helper, numpy_helper
 
-from service.bundle import Bundle
+from service.bundle import Bundle, sha256
 from service.errors import BundleError
 from service.loading import difference, open_bundle
 from service.session import Cost
@@ -77,6 +80,32 @@ def test_a_golden_record_that_differs_keeps_a_bundle_out(
     with pytest.raises(BundleError, match=f"golden record {index} differs at {where}") as refused:
         open_bundle(Bundle(folder), "cpu")
     assert str(folder) in str(refused.value)
+
+
+def crowded(folder: Path) -> Path:
+    """Make the logits grow with the rows of a run, as one scale for all of a batch's tokens would change them."""
+    path = folder / "model.onnx"
+    model = onnx.load(path)
+    for node in model.graph.node:
+        node.output[:] = ["own" if name == "logits" else name for name in node.output]
+    model.graph.initializer.append(numpy_helper.from_array(np.array(0, np.int64), "first"))
+    model.graph.node.extend(
+        [
+            helper.make_node("Shape", ["own"], ["sizes"]),
+            helper.make_node("Gather", ["sizes", "first"], ["rows"]),
+            helper.make_node("Cast", ["rows"], ["factor"], to=TensorProto.FLOAT),
+            helper.make_node("Mul", ["own", "factor"], ["logits"]),
+        ]
+    )
+    onnx.save(model, path)
+    edit(folder, files={"model.onnx": sha256(path)})
+    return folder
+
+
+def test_a_graph_whose_answers_depend_on_company_is_refused(copy_of: Copy) -> None:
+    """Alone every golden record is answered as it was: plain int8 has one scale for a whole batch."""
+    with pytest.raises(BundleError, match=r"golden record \d differs beside the others at answer\.score"):
+        open_bundle(Bundle(crowded(copy_of("klue/ynat"))), "cpu")
 
 
 def test_a_golden_record_that_is_no_request_keeps_a_bundle_out(copy_of: Copy) -> None:

@@ -11,6 +11,7 @@ from booth import Booth
 TEXT = "그는 어제 부산에 갔고 오늘은 집에 있다. 서울에서 열린 회의에는 사람들이 많이 왔다."
 PAIR = {"text": "그는 어제 부산에 갔다.", "text_pair": "그는 집에 있다."}
 ASKED = {"question": "오늘은 어디에 있다?", "context": "그는 어제 부산에 갔고 오늘은 집에 있다."}
+LONG = {"question": "오늘은 어디에 있다?", "context": "그는 어제 부산에 갔고 오늘은 집에 있다. " * 12}
 LABELS = ["부산", "공원", "하루", "서울"]
 
 
@@ -36,6 +37,16 @@ def test_entities_are_groups_with_the_words_of_the_text(booth: Booth) -> None:
         for e in want
     ]
     assert got == hf(booth, "ner", TEXT, aggregation_strategy="simple", ignore_labels=["O"], stride=16)
+
+
+@pytest.mark.parametrize("stride", [0, 8, 40])
+def test_windows_of_a_long_text_overlap_as_they_are_asked_to(booth: Booth, stride: int) -> None:
+    """The last window begins elsewhere, so its tokens are read with other neighbours."""
+    text = (TEXT + " ") * 8
+    got, own = hf(booth, "ner", text, stride=stride), hf(booth, "ner", text)
+    assert got
+    assert got != own
+    assert all(e["word"] == text[e["start"] : e["end"]] for e in got)
 
 
 def test_entities_of_ignored_types_are_left_out(booth: Booth) -> None:
@@ -65,14 +76,14 @@ def test_nested_entities_may_overlap(booth: Booth) -> None:
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
-        ("ner", {"aggregation_strategy": "first"}, "parameters.aggregation_strategy: "),
-        ("ner", {"aggregation_strategy": "average"}, "parameters.aggregation_strategy: "),
-        ("ner", {"aggregation_strategy": "max"}, "parameters.aggregation_strategy: "),
         ("ner", {"aggregation_strategy": "best"}, "parameters.aggregation_strategy: "),
-        ("ner", {"stride": 17}, "parameters.stride: klue-ner has 16"),
+        ("ner", {"stride": 55}, "parameters.stride: windows of 62 tokens share at most 54 with their neighbours"),
+        ("ner", {"stride": -1}, "parameters.stride: "),
+        ("nested", {"stride": 61}, "parameters.stride: "),
         ("ner", {"ignore_labels": []}, "parameters.ignore_labels: "),
         ("ner", {"top_k": 1}, "parameters.top_k: "),
         ("nested", {"aggregation_strategy": "none"}, "parameters.aggregation_strategy: "),
+        ("nested", {"aggregation_strategy": "first"}, "parameters.aggregation_strategy: "),
         ("topic", {"function_to_apply": "tanh"}, "parameters.function_to_apply: "),
         ("topic", {"top_k": 0}, "parameters.top_k: "),
         ("topic", {"return_all_scores": True}, "parameters.return_all_scores: "),
@@ -92,7 +103,7 @@ def test_what_a_model_cannot_honour_is_refused_by_name(
 ) -> None:
     reply = booth.post(f"/models/{name}", {"inputs": TEXT, "parameters": parameters})
     assert reply.status == 422
-    assert message.replace("klue-ner", "ner") in reply.json["error"]
+    assert message in reply.json["error"]
     assert sum(booth.counts.outcomes.values()) == 1
     assert booth.takes == []
 
@@ -162,12 +173,56 @@ def test_numbers_of_reading_are_those_of_the_bundle(booth: Booth) -> None:
     manifest = booth.server.bundles["reading"].manifest
     same = {"max_seq_len": manifest.max_length, "max_question_len": 16, "max_answer_len": 12}
     assert hf(booth, "reading", ASKED, **same, align_to_words=False) == hf(booth, "reading", ASKED)
-    for name, value in same.items():
-        assert refused(booth, "reading", ASKED, **{name: value + 1}).startswith(
-            f"parameters.{name}: reading has {value}"
-        )
-    assert "fixed step" in refused(booth, "reading", ASKED, doc_stride=8)
-    assert refused(booth, "reading", ASKED, align_to_words=True).startswith("parameters.align_to_words")
+
+
+def test_the_numbers_that_clients_spell_out_are_honoured(booth: Booth) -> None:
+    """Rows are no longer than the model reads, however long the client would have them."""
+    spelled = {"top_k": 1, "doc_stride": 16, "max_answer_len": 15, "max_seq_len": 384, "max_question_len": 16}
+    rest = {"handle_impossible_answer": False, "align_to_words": True}
+    got = hf(booth, "reading", LONG, **spelled, **rest)
+    assert got["answer"] == LONG["context"][got["start"] : got["end"]] != ""
+
+
+@pytest.mark.parametrize("numbers", [{"doc_stride": 4}, {"max_seq_len": 40}, {"max_question_len": 2}])
+def test_windows_are_as_the_caller_sizes_them(booth: Booth, numbers: dict[str, int]) -> None:
+    own, got = hf(booth, "reading", LONG, top_k=9), hf(booth, "reading", LONG, top_k=9, **numbers)
+    assert [s["score"] for s in got] != [s["score"] for s in own]
+
+
+@pytest.mark.parametrize("most", [1, 3, 40])
+def test_an_answer_has_no_more_tokens_than_the_caller_allows(booth: Booth, most: int) -> None:
+    digits = LONG | {"context": "0 1 2 3 4 5 6 7 8 9 " * 8}
+    lengths = [len(s["answer"].split()) for s in hf(booth, "sure", digits, max_answer_len=most, top_k=100)]
+    assert max(lengths) <= most
+    assert most < 40 or max(lengths) > 12  # the bundle's own
+
+
+def test_answers_are_widened_to_whole_words(booth: Booth) -> None:
+    parts, whole = (hf(booth, "reading", ASKED, top_k=9, align_to_words=align) for align in (False, True))
+    text = ASKED["context"]
+    assert any(s["start"] > 0 and text[s["start"] - 1].isalpha() for s in parts)
+    for s in whole:
+        assert not text[s["start"] - 1 : s["start"]].isalpha()
+        assert not text[s["end"] : s["end"] + 1].isalpha()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"doc_stride": 40}, "parameters.doc_stride: windows of 64 tokens with these numbers advance by 5"),
+        ({"max_seq_len": 20}, "parameters.max_seq_len: windows of 20 tokens with these numbers advance by 1"),
+        ({"max_question_len": 61}, "parameters.max_question_len: windows of 64 tokens with these numbers advance by 0"),
+        ({"max_seq_len": 0}, "parameters.max_seq_len: "),
+        ({"max_answer_len": 0}, "parameters.max_answer_len: "),
+        ({"doc_stride": -1}, "parameters.doc_stride: "),
+        ({"align_to_words": 1}, "parameters.align_to_words: "),
+    ],
+)
+def test_windows_that_would_not_advance_are_refused(booth: Booth, parameters: dict[str, Any], message: str) -> None:
+    """Else a text would be read as often as it has tokens."""
+    assert message in refused(booth, "reading", LONG, **parameters)
+    path = {"inputs": LONG | {"max_length": 64}}
+    assert booth.post("/models/reading", path).json["error"].startswith("inputs.max_length: ")
 
 
 def test_labels_are_ranked_by_how_far_the_text_entails_them(booth: Booth) -> None:

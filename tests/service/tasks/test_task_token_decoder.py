@@ -15,19 +15,18 @@ from hypothesis import strategies as st
 from kit import load
 
 from service.tasks.encoder import Tokens
-from service.tasks.token_classification import Params, Run, Tag, group, parse
+from service.tasks.schemes import Run, Scheme, Tag, group, parse
 
 Policy = Literal["open", "drop"]
 
 
-def params(**changes: Any) -> Params:
-    facts = {"scheme": "IOB2", "orphan_inside": "drop", "piece_begin": "open", "alignment": "token", "stride": 0}
-    return Params(**facts | changes)
+def scheme(**changes: Any) -> Scheme:
+    return Scheme(**{"scheme": "IOB2", "orphan_inside": "drop", "piece_begin": "open"} | changes)
 
 
 def decoded(labels: Sequence[str], spans: Sequence[tuple[int, int]] | None = None, **changes: Any) -> list[tuple]:
     """`(type, first, last)` of the entities that a row of labels means."""
-    policy = params(**changes)
+    policy = scheme(**changes)
     steps = [(parse(label, policy), i, 1.0) for i, label in enumerate(labels)]
     runs = group(steps, spans or [(2 * i, 2 * i + 1) for i in range(len(labels))], policy)
     return [(run.type, run.first, run.last) for run in runs]
@@ -116,7 +115,7 @@ def test_labels_that_the_bundle_ignores_are_outside() -> None:
 
 
 def test_the_score_is_the_mean_of_the_tags() -> None:
-    policy = params()
+    policy = scheme()
     steps = [(Tag("B", "PS"), 3, 0.9), (Tag("I", "PS"), 4, 0.5), (Tag("I", "PS"), 6, 0.4)]
     assert group(steps, [(i, i + 1) for i in range(9)], policy) == [Run("PS", 3, 7, pytest.approx(0.6))]
 
@@ -171,7 +170,7 @@ def test_entities_are_in_order_and_never_overlap(labels: list[str]) -> None:
     ],
 )
 def test_a_label_is_a_prefix_and_a_type(label: str, tag: tuple[str, str | None]) -> None:
-    assert parse(label, params()) == Tag(*tag)
+    assert parse(label, scheme()) == Tag(*tag)
 
 
 @pytest.mark.parametrize("label", ["L-PS", "U-PS", "non-entity", "O-PS"])

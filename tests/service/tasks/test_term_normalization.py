@@ -125,7 +125,7 @@ def test_models_read_half_width_and_one_separator(task: TermNormalization) -> No
     assert ranker.asked[0][0]["text_pair"] == "2型糖尿病"
 
 
-def test_names_are_read_as_the_catalogue_has_them(task: TermNormalization) -> None:
+def test_names_in_half_width_are_read_as_the_catalogue_has_them(task: TermNormalization) -> None:
     model, ranker, _ = decided(task, {})
     model.ask(text="肺癌")
     assert {request["text_pair"] for request in ranker.asked[0]} == {name for name, _ in task._catalogue}

@@ -64,6 +64,18 @@ def test_all_candidates_are_rows_of_one_run(copy_of: Copy) -> None:
     assert len(answer["candidates"]) == 200
 
 
+def test_names_are_read_in_half_width_and_answered_as_they_stand(copy_of: Copy) -> None:
+    """Else a text in half width has few characters in common with its own term."""
+    wide = "２型糖尿病（伴Ａ，Ｂ）"
+    folder = catalogue(copy_of(SUITE), f'{wide}\tE11\n"高血压"\tI10\n慢性胃炎\n')
+    bundle = Bundle(folder)
+    task = family(bundle)(bundle)
+    assert task._names == ["2型糖尿病(伴A,B)", "高血压", "慢性胃炎"]
+    assert float(task._recall.scores("2型糖尿病(伴A,B)")[0]) == pytest.approx(2.0)
+    model = Loaded(task, Counting(_chain(folder)))  # type: ignore[arg-type]
+    assert wide in [c["name"] for c in model.ask(text="2型糖尿病", top_k=3)["candidates"]]
+
+
 def _chain(folder: Path) -> Any:
     """Graphs alone: golden records are those of another catalogue."""
     stages = Bundle(folder).stages
