@@ -16,9 +16,9 @@ from benchmarks.predictors import InProcess, Predictor, PredictorError
 from benchmarks.records import ReaderError
 from benchmarks.remote import OverHttp, models
 from benchmarks.report import save, summary, table
+from service.batching.cpus import usable_cpus
 from service.bundle import Score
 from service.config import Settings, find_bundles
-from service.cpus import usable_cpus
 from service.errors import BundleError
 
 HELP = "score a bundle or a running server on a benchmark's data"

@@ -23,8 +23,8 @@ from benchmarks.report import aligned
 from service.bundle import Bundle
 from service.config import Settings, find_bundles
 from service.errors import BundleError
+from service.graph.session import Session
 from service.loading import open_graph
-from service.session import Session
 from service.tasks import family
 from service.types import Answer, Outputs, Row
 from suites import Suite

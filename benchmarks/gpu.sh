@@ -143,7 +143,7 @@ if [[ -z ${VENV:-} ]]; then
   step "install" 240 "$PY" -m pip install --quiet --disable-pip-version-check "${index[@]}" \
     -c requirements/constraints.txt -e ".[$extras]" || exit 1
 fi
-step "device" 30 "$PY" -c "from service.device import require_device; require_device('$DEVICE')" || exit 1
+step "device" 30 "$PY" -c "from service.graph.device import require_device; require_device('$DEVICE')" || exit 1
 
 step "checkpoints" 30 "$PY" -m demo "${MODELS[@]}" --out "$WORK/checkpoints" || exit 1
 for precision in "${PRECISIONS[@]}"; do

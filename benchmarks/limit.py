@@ -25,13 +25,13 @@ from typing import Any, cast
 from tqdm import tqdm
 
 from benchmarks import results, trace
+from service.batching.cpus import usable_cpus
 from service.bundle import Bundle
 from service.config import Settings, find_bundles
-from service.cpus import usable_cpus
-from service.device import PROVIDERS, Device, require_device
 from service.errors import BundleError, ConfigError
+from service.graph.device import PROVIDERS, Device, require_device
+from service.graph.session import Chain, Session
 from service.loading import open_bundle
-from service.session import Chain, Session
 from service.tasks.base import Head, Task
 from service.types import Row, Timing
 

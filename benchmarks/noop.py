@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from service.app import build_service
+from service.batching.jobs import Turn
+from service.batching.runner import Result
 from service.config import find_bundles, load_settings
-from service.jobs import Turn
-from service.runner import Result
 from service.server import Server
 from service.types import Timing
 

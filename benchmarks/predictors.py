@@ -14,10 +14,10 @@ from typing import Any, Protocol
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from service.body import explain
 from service.bundle import FILE, Bundle, Score, sha256
-from service.device import Device
+from service.edge.body import explain
 from service.errors import InternalError, ServiceError
+from service.graph.device import Device
 from service.loading import open_bundle
 from service.types import Answer, Timing
 

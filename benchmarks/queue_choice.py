@@ -32,8 +32,8 @@ from benchmarks.machine import machine
 from benchmarks.playback import Outcome, one, play, saturate, summarise
 from benchmarks.queue_table import table
 from benchmarks.servers import Contender, Running, serving
+from service.batching.cpus import usable_cpus
 from service.config import Settings, find_bundles
-from service.cpus import usable_cpus
 from service.errors import BundleError
 from service.tasks import family
 

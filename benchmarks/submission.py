@@ -14,8 +14,8 @@ from benchmarks.readers import READERS
 from benchmarks.records import ReaderError
 from benchmarks.remote import OverHttp
 from benchmarks.submissions import SUBMISSIONS
+from service.batching.cpus import usable_cpus
 from service.config import Settings, find_bundles
-from service.cpus import usable_cpus
 from service.errors import BundleError
 
 HELP = "answer a leaderboard's test file and write the file that it takes"

@@ -17,12 +17,12 @@ from exporters import graph, manifests, meaning, split, verify
 from exporters.errors import ExportError
 from exporters.place import put
 from exporters.precision.lowering import lower_in_place
-from service.binding import open_model
 from service.bundle import FILE, NAME, Bundle, sha256
-from service.device import Device, require_device
 from service.errors import BundleError
+from service.graph.binding import open_model
+from service.graph.device import Device, require_device
+from service.graph.session import Session
 from service.loading import open_bundle, open_graph
-from service.session import Session
 from service.tasks import FAMILIES, family
 from service.types import Run
 from suites import Suite

@@ -12,7 +12,7 @@ from exporters import checkpoint as checkpoints
 from exporters import graph, verify
 from exporters.heads import Model
 from service.bundle import FORMAT
-from service.session import Session
+from service.graph.session import Session
 from suites import Suite
 
 TOOLS = ("torch", "transformers", "optimum", "optimum-onnx", "onnx", "tokenizers")

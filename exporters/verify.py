@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from exporters.errors import ExportError
 from exporters.heads import Model
 from service.errors import InvalidItem
+from service.graph.session import Session
 from service.loading import difference
-from service.session import Session
 from service.tasks.base import Task
 from service.types import Answer, Outputs, Row, Run, Timing
 

@@ -17,23 +17,25 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
-from service import __version__, admin, cors, logs, openapi, parse, playground, signin, tracing
+from service import __version__, playground
 from service.access import Keys, may_ask
-from service.board import Board
 from service.config import find_bundles, find_models, find_served, load_settings
-from service.device import require_device
-from service.endpoints import Batch, Results, api, batch_endpoint, one_endpoint
+from service.edge import admin, cors, openapi, parse, signin
+from service.edge.endpoints import Batch, Results, api, batch_endpoint, one_endpoint
+from service.edge.guard import Guard
+from service.edge.http import Asked, Edge, Endpoint, Handler, Style, json_response
+from service.edge.observer import Observer
 from service.errors import BundleError, ConfigError, NotReady
-from service.guard import Guard
-from service.http import Asked, Edge, Endpoint, Handler, Style, json_response
-from service.lifecycle import Lifecycle
+from service.graph.device import require_device
 from service.loading import open_graph
-from service.observer import Observer
+from service.observability import logs, tracing
+from service.observability.telemetry import exposition
+from service.process.board import Board
+from service.process.lifecycle import Lifecycle
+from service.process.supervisor import allow_files, supervise
 from service.protocols import hf, oip, tei
 from service.server import Server
-from service.supervisor import allow_files, supervise
 from service.tasks import FAMILIES, family
-from service.telemetry import exposition
 
 # Nothing about what is served leaves the machine. BentoML's command has looked before it came to us, and remembers.
 os.environ.setdefault("BENTOML_DO_NOT_TRACK", "True")

@@ -16,12 +16,12 @@ import bentoml
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from service import cors
-from service.board import Board, Entry, Model
 from service.bundle import Bundle, version_of
-from service.device import Device
+from service.edge import cors
 from service.errors import BundleError, ConfigError
-from service.logs import Form, Which
+from service.graph.device import Device
+from service.observability.logs import Form, Which
+from service.process.board import Board, Entry, Model
 
 log = logging.getLogger("bentoml.clueserve")
 

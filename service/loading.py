@@ -7,11 +7,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from service.binding import open_model
 from service.bundle import Bundle
-from service.device import Device
 from service.errors import BundleError, ConfigError
-from service.session import Chain, Model, Session
+from service.graph.binding import open_model
+from service.graph.device import Device
+from service.graph.session import Chain, Model, Session
 from service.shared import Shared
 from service.tasks import family
 from service.tasks.base import Task

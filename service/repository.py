@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Any
 
-from service.board import Desired, Entry, Model
+from service.batching.health import Health
+from service.batching.pool import Pool
+from service.batching.runner import Runner
 from service.bundle import Bundle
 from service.config import Settings, open_entry
+from service.edge.gate import Gate
 from service.errors import BundleError
-from service.gate import Gate
-from service.health import Health
 from service.loading import open_bundle, prove
-from service.pool import Pool
-from service.runner import Runner
-from service.telemetry import Telemetry
+from service.observability.telemetry import Telemetry
+from service.process.board import Desired, Entry, Model
 
 log = logging.getLogger("bentoml.clueserve")
 

@@ -10,19 +10,19 @@ from time import perf_counter
 from typing import Any
 
 from service.access import require
-from service.board import Board, Desired, Status
+from service.batching.cpus import usable_cpus
+from service.batching.jobs import Turn
+from service.batching.pool import Pool
+from service.batching.runner import Result, Runner
 from service.bundle import Bundle
 from service.config import Settings, worker_threads
-from service.cpus import usable_cpus
+from service.edge.gate import Gate
 from service.errors import InvalidItem, NotReady, ServiceError
-from service.exchange import CURRENT
-from service.gate import Gate
-from service.jobs import Turn
-from service.pool import Pool
+from service.observability.exchange import CURRENT
+from service.observability.telemetry import Telemetry
+from service.observability.tracing import Tracer, open_tracer, wanted
+from service.process.board import Board, Desired, Status
 from service.repository import Repository, on_loop
-from service.runner import Result, Runner
-from service.telemetry import Telemetry
-from service.tracing import Tracer, open_tracer, wanted
 
 log = logging.getLogger("bentoml.clueserve")
 

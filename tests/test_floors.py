@@ -16,34 +16,11 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("service", "clueserve", "exporters", "suites", "demo", "benchmarks")
 FLOORS = (
     {"types", "errors"},
-    {"device", "session", "binding", "bundle", "shared", "text", "graphemes", "access", "cors", "cpus", "locks"},
+    {"graph", "bundle", "shared", "text", "graphemes", "access", "locks"},
     {"tasks"},
-    {"jobs", "pool", "loading", "health", "runner"},
-    {"board", "gate", "exchange", "logs", "tracing", "quality"},
-    {
-        "config",
-        "telemetry",
-        "body",
-        "http",
-        "openapi",
-        "server",
-        "connection",
-        "transport",
-        "repository",
-        "door",
-        "supervisor",
-        "lifecycle",
-        "admin",
-        "endpoints",
-        "observer",
-        "parse",
-        "playground",
-        "protocols",
-        "guard",
-        "keys",
-        "signin",
-        "app",
-    },
+    {"loading", "batching"},
+    {"observability"},
+    {"config", "repository", "server", "edge", "process", "protocols", "playground", "keys", "app"},
 )
 # The package itself holds the version and imports nothing.
 FLOOR = {"": 0} | {name: floor for floor, names in enumerate(FLOORS) for name in names}
@@ -115,7 +92,7 @@ def test_a_task_knows_no_graph_runtime(path: Path) -> None:
 def test_no_two_modules_of_the_service_import_each_other() -> None:
     graph = {module(path): imports(path) & known() for path in SERVICE}
     order = list(TopologicalSorter(graph).static_order())  # CycleError names the circle
-    assert order.index("service.types") < order.index("service.session") < order.index("service.app")
+    assert order.index("service.types") < order.index("service.graph.session") < order.index("service.app")
 
 
 @pytest.mark.parametrize("path", SERVICE, ids=module)

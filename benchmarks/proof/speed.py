@@ -8,8 +8,8 @@ from benchmarks import limit
 from benchmarks.proof.setting import SHORT, Figures, Setting, ours, with_client
 from benchmarks.run import Offer, measure
 from benchmarks.servers import Contender, serving
+from service.batching.cpus import usable_cpus
 from service.bundle import Bundle
-from service.cpus import usable_cpus
 
 CALLERS = 32
 TURNS = 3

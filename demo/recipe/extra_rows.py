@@ -25,7 +25,7 @@ from exporters.graph import FILE, inputs
 from exporters.heads import Head, Model, heads
 from service.bundle import FILE as MANIFEST
 from service.bundle import Bundle, sha256
-from service.session import Session
+from service.graph.session import Session
 from service.tasks import family
 from service.types import Row
 from suites import Suite

@@ -18,8 +18,8 @@ from exporters.precision import calibration
 from exporters.precision.products import Graph
 from exporters.precision.rowwise import int8
 from service.bundle import FILE, Bundle, sha256
+from service.graph.session import Chain
 from service.loading import difference, open_graph
-from service.session import Chain
 from service.tasks import family
 from service.types import Array, Run
 from suites import Suite

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from starlette.responses import Response
 
-from service.http import Asked, Endpoint
+from service.edge.http import Asked, Endpoint
 
 STATIC = Path(__file__).parent / "static"
 PAGE = "index.html"

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from service.body import checked
+from service.batching.jobs import Turn
+from service.batching.runner import Result
 from service.bundle import Bundle, Manifest
-from service.endpoints import STEP
+from service.edge.body import checked
+from service.edge.endpoints import STEP
+from service.edge.http import Asked, Handler
 from service.errors import InvalidItem, NotReady, ServiceError
-from service.http import Asked, Handler
-from service.jobs import Turn
-from service.runner import Result
 from service.server import Server
 from service.tasks import family
 from service.tasks.base import Task

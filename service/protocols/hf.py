@@ -12,15 +12,15 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from service.body import parse
-from service.endpoints import timing_headers
+from service.batching.runner import Result
+from service.edge.body import parse
+from service.edge.endpoints import timing_headers
+from service.edge.http import Asked, Endpoint, Style, json_response
 from service.errors import InvalidItem, ServiceError
-from service.http import Asked, Endpoint, Style, json_response
 from service.protocols.common import Ask, Model, Reader, Writer, models, spelled, together
 from service.protocols.described import answered, named
 from service.protocols.pipelines import form
 from service.protocols.zero_shot import zero_shot
-from service.runner import Result
 from service.server import Server
 
 # Clients before this version read zero-shot classes as two lists.

@@ -14,9 +14,10 @@ from pydantic_core import from_json
 from starlette.responses import Response
 
 from service import __version__
-from service.endpoints import timing_headers
+from service.batching.runner import Result
+from service.edge.endpoints import timing_headers
+from service.edge.http import JSON, Asked, Endpoint, Style, json_response
 from service.errors import InvalidItem, NotFound, NotReady, ServiceError, UnsupportedMedia
-from service.http import JSON, Asked, Endpoint, Style, json_response
 from service.protocols import tensors
 from service.protocols.common import (
     Ask,
@@ -32,7 +33,6 @@ from service.protocols.common import (
 from service.protocols.described import answered, named
 from service.protocols.signature import JSONS, Field, Output, fields, metadata, outputs
 from service.protocols.tensors import Request, Written, malformed
-from service.runner import Result
 from service.server import Server
 
 ALIASES = ("args", "array_inputs", "input-0")

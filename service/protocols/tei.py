@@ -11,13 +11,13 @@ from starlette.responses import Response
 
 from service import __version__
 from service.access import require
-from service.body import parse
-from service.endpoints import timing_headers
+from service.batching.runner import Result
+from service.edge.body import parse
+from service.edge.endpoints import timing_headers
+from service.edge.http import Asked, Endpoint, Handler, Style, json_response
 from service.errors import InvalidItem, NotFound, ServiceError
-from service.http import Asked, Endpoint, Handler, Style, json_response
 from service.protocols.common import Ask, Model, Place, Reader, Writer, models, spelled, together, unsupported
 from service.protocols.described import STATUSES, answered, named
-from service.runner import Result
 from service.server import Server
 from service.tasks import pair_classification
 from service.tasks.classification import Classification, ClassificationTask

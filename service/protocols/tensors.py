@@ -18,9 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from service.body import parse
+from service.edge.body import parse
+from service.edge.http import Asked, json_response
 from service.errors import InvalidItem, InvalidRequest
-from service.http import Asked, json_response
 from service.protocols.common import unsupported
 
 NUMBERS = {"BOOL": "?", "FP32": "<f4", "FP64": "<f8"} | {

@@ -12,10 +12,10 @@ from kustomizing import Object, build, find
 
 from deploy.docker.dockerfile import chain, environment, parse
 from service.config import PREFIX, Settings
-from service.gate import PROBES
-from service.lifecycle import RESERVE
-from service.telemetry import CATALOGUE
-from service.telemetry import PREFIX as METRICS
+from service.edge.gate import PROBES
+from service.observability.telemetry import CATALOGUE
+from service.observability.telemetry import PREFIX as METRICS
+from service.process.lifecycle import RESERVE
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 OVERLAYS = {folder.name: build(folder) for folder in sorted((DEPLOY / "kubernetes/overlays").iterdir())}

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from service.telemetry import CATALOGUE, PREFIX
+from service.observability.telemetry import CATALOGUE, PREFIX
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus"

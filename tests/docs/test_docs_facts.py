@@ -11,8 +11,8 @@ from docblocks import ROOT, blocks, pages
 
 import demo
 from service.config import PREFIX, Settings
-from service.telemetry import CATALOGUE
-from service.telemetry import PREFIX as PREFIX_OF_METRICS
+from service.observability.telemetry import CATALOGUE
+from service.observability.telemetry import PREFIX as PREFIX_OF_METRICS
 
 OPERATING = (ROOT / "docs/operating.md").read_text(encoding="utf-8")
 

@@ -16,7 +16,7 @@ from e2e_collector import Collector
 from e2e_http import Connection, Request, counted, series, together
 from e2e_servers import Server, StartServer
 
-from service.telemetry import CATALOGUE, PREFIX
+from service.observability.telemetry import CATALOGUE, PREFIX
 
 SHORT = {"text": "이순신은 여수에 갔다."}
 # Of a configuration that this test does not have.

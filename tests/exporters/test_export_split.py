@@ -12,8 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from exporters.split import FILE, HIDDEN, split
 from service.bundle import Bundle
+from service.graph.session import Model, Session
 from service.loading import open_graph
-from service.session import Model, Session
 
 SCOPE = "/trunk/"
 AXES = ["batch_size", "sequence_length", 4]

@@ -17,8 +17,8 @@ from tiny import model_for, tiny_suite, tokenizer_for
 from exporters import verify
 from exporters.errors import ExportError
 from service.bundle import FILE, Bundle, sha256
+from service.graph.session import Session
 from service.loading import open_graph
-from service.session import Session
 
 SUITE = tiny_suite("klue/ynat")
 

@@ -25,7 +25,7 @@ from exporters.export import _Builder
 from exporters.fused import fused
 from exporters.split import FILE, HIDDEN, save
 from service.bundle import Bundle
-from service.session import Model
+from service.graph.session import Model
 
 LAYERS = SIZES["num_hidden_layers"]
 CONFIG = SimpleNamespace(**SIZES)

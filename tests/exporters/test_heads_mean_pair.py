@@ -18,8 +18,8 @@ from exporters.errors import ExportError
 from exporters.export import export
 from exporters.heads import Encoded, heads
 from service.bundle import Bundle
+from service.graph.session import Session
 from service.loading import open_graph
-from service.session import Session
 from service.types import Row
 from suites import Suite
 

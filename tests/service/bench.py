@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from service.batching.jobs import Turn
+from service.batching.pool import Pool
+from service.batching.runner import Runner
 from service.bundle import Bundle
-from service.jobs import Turn
-from service.pool import Pool
-from service.runner import Runner
-from service.session import Model, Session
+from service.graph.session import Model, Session
 from service.tasks.text_classification import TextClassification
 from service.types import Answer, Outputs, Row, Timing
 

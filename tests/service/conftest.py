@@ -12,7 +12,7 @@ from bench import Bench
 from hypothesis import HealthCheck, settings
 from kit import Loaded, copy, load
 
-from service.pool import Pool
+from service.batching.pool import Pool
 
 settings.register_profile(
     "service",

@@ -9,13 +9,13 @@ from typing import Any, cast
 from bench import Bench
 from starlette.responses import Response
 
-from service.board import Board
 from service.config import Settings
-from service.endpoints import batch_endpoint, one_endpoint
+from service.edge.endpoints import batch_endpoint, one_endpoint
+from service.edge.http import Asked, Handler, error_response
 from service.errors import ServiceError
-from service.http import Asked, Handler, error_response
+from service.observability.telemetry import Telemetry
+from service.process.board import Board
 from service.server import Server
-from service.telemetry import Telemetry
 from service.types import Timing
 
 

@@ -18,8 +18,8 @@ from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from service.bundle import FILE, Bundle, sha256
+from service.graph.session import Session
 from service.loading import open_graph
-from service.session import Session
 from service.tasks import family
 from service.tasks.base import Task
 from service.types import Answer, Timing

@@ -11,8 +11,8 @@ from typing import Any, cast
 import uvicorn
 from uvicorn.server import ServerState
 
-from service.connection import Connection
-from service.gate import Gate
+from service.edge.connection import Connection
+from service.edge.gate import Gate
 
 
 class Line:

@@ -14,9 +14,9 @@ from kit import edit
 from onnx import TensorProto, helper
 
 from service import loading
-from service.binding import open_model
 from service.bundle import FILE, Bundle, sha256
 from service.errors import BundleError
+from service.graph.binding import open_model
 from service.tasks import encoder
 
 ROOT = Path(__file__).parents[2]

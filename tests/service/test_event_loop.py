@@ -13,8 +13,8 @@ import pytest
 from bench import Bench
 from desk import Desk, request
 
+from service.edge.http import Asked, error_response
 from service.errors import ServiceError
-from service.http import Asked, error_response
 
 LIMIT = 0.005
 

@@ -17,8 +17,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from service.bundle import Bundle, sha256
 from service.errors import BundleError
+from service.graph.session import Cost
 from service.loading import difference, open_bundle
-from service.session import Cost
 from service.tasks import FAMILIES, family
 
 Copy = Callable[..., Path]

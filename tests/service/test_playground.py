@@ -14,7 +14,7 @@ import pytest
 import yaml
 from starlette.responses import Response
 
-from service.http import Asked
+from service.edge.http import Asked
 from service.playground import MEDIA, STATIC, File, files, routes
 from service.tasks import FAMILIES
 

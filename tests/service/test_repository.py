@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import edit
 
-from service.admin import Admin, Load, scaled
-from service.board import Board, Desired, Entry, Model
+from service.batching.jobs import Turn
+from service.batching.pool import Pool
 from service.bundle import Bundle
 from service.config import Settings, find_models, open_entry
-from service.gate import Gate
-from service.jobs import Turn
-from service.pool import Pool
+from service.edge.admin import Admin, Load, scaled
+from service.edge.gate import Gate
+from service.process.board import Board, Desired, Entry, Model
 from service.repository import Repository, Split
 from service.server import Server
 from service.tasks.text_classification import TextClassification

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable, Sequence
 from time import monotonic, sleep
 
+from service.batching.jobs import Job, Queue
+from service.batching.pool import Pool
 from service.errors import Overloaded
-from service.jobs import Job, Queue
-from service.pool import Pool
 from service.types import Answer
 
 Loop = asyncio.AbstractEventLoop

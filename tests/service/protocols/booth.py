@@ -13,15 +13,15 @@ from typing import Any, cast
 
 from kit import load
 
+from service.batching.pool import Pool
+from service.batching.runner import Runner
 from service.bundle import Bundle
 from service.config import Settings
-from service.endpoints import one_endpoint
-from service.http import Edge, Endpoint
-from service.pool import Pool
+from service.edge.endpoints import one_endpoint
+from service.edge.http import Edge, Endpoint
+from service.observability.telemetry import Telemetry
 from service.protocols import hf, oip, tei
-from service.runner import Runner
 from service.server import Server
-from service.telemetry import Telemetry
 
 
 class Counts:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from booth import Booth, Reply
 
+from service.graph.session import Cost
 from service.protocols import hf, oip, tei
-from service.session import Cost
 
 
 def tensor(text: str) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from booth import Booth
 
+from service.batching.runner import Result
 from service.protocols.common import together
 from service.repository import Split
-from service.runner import Result
 from service.types import Timing
 
 ZERO = {"candidate_labels": [f"label {i}" for i in range(12)]}

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from booth import Booth
 
-from service import admin, parse, signin
-from service.board import Board
 from service.config import RESERVED
-from service.openapi import document
+from service.edge import admin, parse, signin
+from service.edge.openapi import document
+from service.process.board import Board
 from service.tasks import FAMILIES
 
 

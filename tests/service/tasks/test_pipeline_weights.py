@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from service.batching.jobs import Job, Turn
+from service.batching.pool import Pool
+from service.batching.runner import Runner
 from service.bundle import Bundle
-from service.jobs import Job, Turn
 from service.loading import open_bundle
-from service.pool import Pool
-from service.runner import Runner
 
 TEXTS = ["高血压", "右肺上叶恶性肿瘤", "糖尿病患者多饮，用二甲双胍。" * 3, "慢性胃炎" * 60]
 

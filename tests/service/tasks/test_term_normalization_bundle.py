@@ -12,8 +12,8 @@ from kit import Loaded, edit
 
 from service.bundle import Bundle, sha256
 from service.errors import BundleError, InvalidItem
+from service.graph.session import Chain
 from service.loading import open_bundle, open_graph
-from service.session import Chain
 from service.tasks import family
 from service.tasks.term_normalization import read_catalogue
 from service.types import Outputs, Row, Timing

@@ -1,0 +1,1 @@
+"""What waits, whose turn it is, and what is run together."""

@@ -1,0 +1,1 @@
+"""HTTP: connections, who may ask, what is asked and how it is answered."""

@@ -1,0 +1,1 @@
+"""How a graph runs on rows, and on which device."""

@@ -1,0 +1,1 @@
+"""What may be counted, logged and traced of a request."""
