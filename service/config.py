@@ -77,7 +77,7 @@ class Settings(BaseSettings):
     timeout_ms: Annotated[int, Field(ge=1, description="deadline of a request, which may ask for less")] = 60_000
     max_wait_ms: Annotated[int, Field(ge=1, description="refuse with 429 what is predicted to wait longer")] = 30_000
     take_ms: Annotated[float, Field(gt=0, description="most model time that a worker takes from one queue at once")] = (
-        30.0
+        60.0
     )
     max_body_bytes: Annotated[int, Field(ge=1024, description="largest request body")] = 1 << 20
     max_text_chars: Annotated[int, Field(ge=1, description="longest text of one item")] = 100_000

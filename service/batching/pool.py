@@ -61,8 +61,8 @@ class Pool:
     """The process's worker threads and what lies before them.
 
     `max_wait`: longest predicted wait, in seconds, that is still accepted.
-    `take`: most seconds of model time, as predicted, that a worker takes from one queue at once. It is its share of all
-    that waits, so that a few items are spread over the workers and many are run in large batches.
+    `take`: most seconds of model time, as predicted, that a worker takes from one queue at once. It takes as much as
+    lets all workers be done together, so that a few items are spread over idle ones and many are run in large batches.
     """
 
     def __init__(self, threads: int, *, max_wait: float, take: float) -> None:
@@ -167,9 +167,8 @@ class Pool:
                         if self._closed:
                             return
                     self._ready.wait(pause)
-                share = sum(self._waiting.values()) / 1e6 / self.threads
                 try:
-                    jobs, dropped = owner.take(min(self.take, share), short)
+                    jobs, dropped = owner.take(min(self.take, self._share()), short)
                 except Exception as error:
                     log.error("%s: its queue cannot be read: %s", owner.name, type(error).__name__)
                     jobs, dropped = [owner.queue.pop(short)], []
@@ -182,6 +181,12 @@ class Pool:
             with self._ready:
                 del self._ends[me], self._starts[me]
                 self._running_long.discard(me)
+
+    def _share(self) -> float:
+        """Predicted seconds of a take with which all workers would be done at once with all that waits."""
+        now = monotonic()
+        busy = sum(max(0.0, end - now) for end in self._ends.values())
+        return (sum(self._waiting.values()) / 1e6 + busy) / self.threads
 
     def _answer(self, owner: Owner, jobs: Sequence[Job]) -> None:
         """Have a take answered; whatever goes wrong, every caller hears something and the thread lives on."""
