@@ -58,9 +58,8 @@ def test_what_is_due_later_is_no_part_of_a_predicted_wait(pools: Callable[..., P
     owner.wait_for("first", "headline", "endless")
 
 
-@pytest.mark.parametrize(("waiting", "budget"), [(1, 0.005), (4, 0.02), (10, 0.03)])
-def test_a_worker_takes_its_share_of_what_waits(pools: Callable[..., Pool], waiting: int, budget: float) -> None:
-    owner = Owner(pools(threads=2, max_wait=100.0, take=0.03))
+def budgets_of(owner: Owner) -> list[float]:
+    """What a worker may take of this owner's queue, each time that it takes."""
     budgets: list[float] = []
     taken = owner.take
 
@@ -68,15 +67,37 @@ def test_a_worker_takes_its_share_of_what_waits(pools: Callable[..., Pool], wait
         budgets.append(budget)
         return taken(budget, short)
 
-    blocked(owner)
-    blocked(owner)
     owner.take = take  # type: ignore[method-assign]
+    return budgets
+
+
+@pytest.mark.parametrize(("waiting", "budget"), [(1, 0.005), (4, 0.02), (10, 0.03)])
+def test_a_worker_takes_its_share_of_what_waits(pools: Callable[..., Pool], waiting: int, budget: float) -> None:
+    owner = Owner(pools(threads=2, max_wait=100.0, take=0.03))
+    blocked(owner)
+    blocked(owner)
+    budgets = budgets_of(owner)
     for i in range(waiting):
         owner.put(job(str(i), cost=0.01))
     owner.gate.set()
     while len(owner.done) < waiting + 2:
         sleep(0.001)
     assert budgets[0] == pytest.approx(budget)
+
+
+def test_a_worker_takes_more_while_the_others_are_busy(pools: Callable[..., Pool]) -> None:
+    """Half of what waits would be run in halves, one after the other, by the same worker."""
+    pool = pools(threads=2, max_wait=1000.0, take=0.1)
+    free, busy = Owner(pool, "free"), Owner(pool, "busy")
+    blocked(free)
+    blocked(busy, cost=0.4)
+    budgets = budgets_of(free)
+    for i in range(4):
+        free.put(job(str(i), cost=0.01))
+    free.gate.set()
+    free.wait_for("first", "0", "1", "2", "3")
+    busy.gate.set()
+    assert budgets[0] == pytest.approx(0.1)
 
 
 def usual(owner: Owner, cost: float) -> None:
