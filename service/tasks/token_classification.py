@@ -106,12 +106,14 @@ class TokenClassification(Windowed):
         logits = np.concatenate(parts)
         offsets = Offsets(item.text, item.offset_unit)
         pieces = list(self.pieces(logits, c, offsets)) if item._pieces else None
-        tokens = c.tokens
+        tokens, scheme = c.tokens, self.params
         if word_tag := item._word_tag or self.params.word_tag:
             logits, tokens = words(logits, tokens, c.text.text, word_tag)
+        if item._word_tag:  # as the pipeline has it: the bundle's policy is for the tags of its pieces
+            scheme = scheme.model_copy(update={"orphan_inside": "open"})
         entities = []
         behind = 0
-        for run in self.runs(logits, tokens):
+        for run in self.runs(logits, tokens, scheme):
             if item.threshold is not None and run.score < item.threshold:
                 continue
             if c.text.ends[tokens.spans[run.last - 1][1] - 1] <= behind:
@@ -161,10 +163,10 @@ class TokenClassification(Windowed):
                 behind = end
         return found
 
-    def runs(self, logits: Array, tokens: Tokens) -> list[Run]:
-        """Entities of a token sequence."""
+    def runs(self, logits: Array, tokens: Tokens, scheme: Scheme | None = None) -> list[Run]:
+        """Entities of a token sequence, by the bundle's scheme or another."""
         steps = [(self._tags[tag], i, probability) for i, tag, probability in self._read(logits, tokens)]
-        return group(steps, tokens.spans, self.params)
+        return group(steps, tokens.spans, scheme or self.params)
 
     def _read(self, logits: Array, tokens: Tokens) -> Iterator[tuple[int, int, float]]:
         """`(token, class, probability)` of each token that stands for characters; lone word marks stand for none."""

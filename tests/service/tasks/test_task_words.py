@@ -15,6 +15,7 @@ from kit import Loaded, copy, load, tagging
 from service.errors import BundleError
 from service.tasks.encoder import Encoder, Tokens
 from service.tasks.token_classification import words
+from service.types import Timing
 
 Copy = Callable[..., Path]
 LABELS = ["B-D", "I-D", "B-C", "I-C", "O"]
@@ -82,6 +83,17 @@ def test_words_are_whole_where_windows_join_and_where_a_text_is_cut(by_word: Loa
     cut = by_word.ask(text=text, on_overflow="truncate")
     assert cut["truncated"] is True
     assert {e[1] for e in found(cut)[:-1]} == {"hypertension"}
+
+
+def test_a_word_inside_opens_an_entity_where_a_client_chose_the_strategy(by_word: Loaded) -> None:
+    """The surest piece of a word is often a later one."""
+    item = by_word.item(text="aspirins").with_word_tag("max")
+    (answer,) = by_word.task.predict([item], by_word.session.run, [Timing()])
+    assert found(answer) == [("C", "aspirins")]
+    inside = by_word.item(text="fail")
+    assert found(by_word.task.predict([inside], by_word.session.run, [Timing()])[0]) == []
+    (answer,) = by_word.task.predict([inside.with_word_tag("max")], by_word.session.run, [Timing()])
+    assert found(answer) == [("D", "fail")]
 
 
 ROWS = np.log(np.array([[0.6, 0.3, 0.1], [0.05, 0.9, 0.05], [0.2, 0.35, 0.45]]))
