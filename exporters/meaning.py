@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,8 +24,7 @@ def doubt(task: Task, run: Run, items: Sequence[Mapping[str, Any]]) -> str | Non
         seen = f"{', '.join(wrong)}, below {p.binary_threshold:g}: were numbers learned on the suite's scale?"
     else:
         expected = p.entailment or p.positive
-        labels = Counter(a["label"] for a in answers if a["label"] != expected)
-        wrong = list(labels.elements())
-        seen = f"{', '.join(labels)}, not {expected}: is this the order in which classes were learned?"
+        wrong = [a["label"] for a in answers if a["label"] != expected]
+        seen = f"{', '.join(dict.fromkeys(wrong))}, not {expected}: is this the order in which classes were learned?"
     few = 2 * len(wrong) <= len(answers)
     return None if few else f"of {len(answers)} texts beside themselves {len(wrong)} are {seen}"

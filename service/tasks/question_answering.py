@@ -111,8 +111,9 @@ class QuestionAnswering(Head):
     def check(self, item: QuestionItem) -> None:
         super().check(item)
         p, numbers, length = self.params, item._numbers, self._length(item)
-        own = {"stride": p.stride, "max_question_tokens": p.max_question_tokens, "max_length": self.encoder.max_length}
+        own = {"stride": p.stride, "max_question_tokens": p.max_question_tokens}
         other = [name for name, mine in own.items() if getattr(numbers, name) not in (None, mine)]
+        other += ["max_length"] if length < self.encoder.max_length else []
         room = length - self.encoder.fixed - (numbers.max_question_tokens or p.max_question_tokens)
         step, least = self._step(item, room), max(1, int(length * FRESH))
         if other and step < least:
