@@ -143,3 +143,16 @@ class Booth:
     def close(self) -> None:
         self.gate.set()
         self.pool.close()
+
+
+def ask_hf(booth: Booth, name: str, inputs: Any, client: str = "", **parameters: Any) -> Any:
+    body = {"inputs": inputs} | ({"parameters": parameters} if parameters else {})
+    reply = booth.post(f"/models/{name}", body, user_agent=client)
+    assert reply.status == 200, reply.body
+    return reply.json
+
+
+def refused_hf(booth: Booth, name: str, inputs: Any, **parameters: Any) -> str:
+    reply = booth.post(f"/models/{name}", {"inputs": inputs, "parameters": parameters})
+    assert reply.status == 422
+    return str(reply.json["error"])

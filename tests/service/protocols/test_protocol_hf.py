@@ -6,70 +6,55 @@ import math
 from typing import Any
 
 import pytest
-from booth import Booth
+from booth import Booth, ask_hf, refused_hf
 
 TEXT = "그는 어제 부산에 갔고 오늘은 집에 있다. 서울에서 열린 회의에는 사람들이 많이 왔다."
 PAIR = {"text": "그는 어제 부산에 갔다.", "text_pair": "그는 집에 있다."}
-ASKED = {"question": "오늘은 어디에 있다?", "context": "그는 어제 부산에 갔고 오늘은 집에 있다."}
-LONG = {"question": "오늘은 어디에 있다?", "context": "그는 어제 부산에 갔고 오늘은 집에 있다. " * 12}
 LABELS = ["부산", "공원", "하루", "서울"]
-
-
-def hf(booth: Booth, name: str, inputs: Any, client: str = "", **parameters: Any) -> Any:
-    body = {"inputs": inputs} | ({"parameters": parameters} if parameters else {})
-    reply = booth.post(f"/models/{name}", body, user_agent=client)
-    assert reply.status == 200, reply.body
-    return reply.json
-
-
-def refused(booth: Booth, name: str, inputs: Any, **parameters: Any) -> str:
-    reply = booth.post(f"/models/{name}", {"inputs": inputs, "parameters": parameters})
-    assert reply.status == 422
-    return str(reply.json["error"])
 
 
 def test_entities_are_groups_with_the_words_of_the_text(booth: Booth) -> None:
     want = booth.native("ner", text=TEXT)["entities"]
-    got = hf(booth, "ner", TEXT)
+    got = ask_hf(booth, "ner", TEXT)
     assert want
     assert got == [
         {"entity_group": e["type"], "score": e["score"], "word": e["text"], "start": e["start"], "end": e["end"]}
         for e in want
     ]
-    assert got == hf(booth, "ner", TEXT, aggregation_strategy="simple", ignore_labels=["O"], stride=16)
+    assert got == ask_hf(booth, "ner", TEXT, aggregation_strategy="simple", ignore_labels=["O"], stride=16)
 
 
 @pytest.mark.parametrize("stride", [0, 8, 40])
 def test_windows_of_a_long_text_overlap_as_they_are_asked_to(booth: Booth, stride: int) -> None:
     """The last window begins elsewhere, so its tokens are read with other neighbours."""
     text = (TEXT + " ") * 8
-    got, own = hf(booth, "ner", text, stride=stride), hf(booth, "ner", text)
+    got, own = ask_hf(booth, "ner", text, stride=stride), ask_hf(booth, "ner", text)
     assert got
     assert got != own
     assert all(e["word"] == text[e["start"] : e["end"]] for e in got)
 
 
 def test_entities_of_ignored_types_are_left_out(booth: Booth) -> None:
-    types = {e["entity_group"] for e in hf(booth, "ner", TEXT)}
+    types = {e["entity_group"] for e in ask_hf(booth, "ner", TEXT)}
     gone = min(types)
-    assert {e["entity_group"] for e in hf(booth, "ner", TEXT, ignore_labels=["O", gone])} == types - {gone}
+    assert {e["entity_group"] for e in ask_hf(booth, "ner", TEXT, ignore_labels=["O", gone])} == types - {gone}
 
 
 def test_without_aggregation_every_token_has_its_tag(booth: Booth) -> None:
     tags = booth.native("ner", text=TEXT, tags=True)["tags"]
-    tokens = hf(booth, "ner", TEXT, aggregation_strategy="none", ignore_labels=[])
+    tokens = ask_hf(booth, "ner", TEXT, aggregation_strategy="none", ignore_labels=[])
     assert [t["index"] for t in tokens] == list(range(1, len(tokens) + 1))
     for t in tokens:
         assert t["entity"] == tags[t["start"]]
         assert t["word"].removeprefix("##") == TEXT[t["start"] : t["end"]]
         assert 0 < t["score"] <= 1
-    kept = hf(booth, "ner", TEXT, aggregation_strategy="none")
+    kept = ask_hf(booth, "ner", TEXT, aggregation_strategy="none")
     assert kept == [t for t in tokens if t["entity"] != "O"]
 
 
 def test_nested_entities_may_overlap(booth: Booth) -> None:
     want = booth.native("nested", text="慢性胃炎患者今天很好")["entities"]
-    got = hf(booth, "nested", "慢性胃炎患者今天很好", ignore_labels=[])
+    got = ask_hf(booth, "nested", "慢性胃炎患者今天很好", ignore_labels=[])
     assert [(e["start"], e["end"], e["entity_group"]) for e in got] == [(e["start"], e["end"], e["type"]) for e in want]
 
 
@@ -110,119 +95,37 @@ def test_what_a_model_cannot_honour_is_refused_by_name(
 
 def test_classes_are_nested_as_the_client_reads_them(booth: Booth) -> None:
     want = booth.native("topic", text=TEXT)["scores"]
-    assert hf(booth, "topic", TEXT) == [want]
-    assert hf(booth, "topic", TEXT, top_k=2, function_to_apply="softmax") == [want[:2]]
-    assert hf(booth, "topic", [TEXT, "네"]) == [want, booth.native("topic", text="네")["scores"]]
+    assert ask_hf(booth, "topic", TEXT) == [want]
+    assert ask_hf(booth, "topic", TEXT, top_k=2, function_to_apply="softmax") == [want[:2]]
+    assert ask_hf(booth, "topic", [TEXT, "네"]) == [want, booth.native("topic", text="네")["scores"]]
 
 
 def test_functions_are_applied_to_the_logits(booth: Booth) -> None:
     probabilities = {s["label"]: s["score"] for s in booth.native("topic", text=TEXT)["scores"]}
-    logits = {s["label"]: s["score"] for s in hf(booth, "topic", TEXT, function_to_apply="none")[0]}
+    logits = {s["label"]: s["score"] for s in ask_hf(booth, "topic", TEXT, function_to_apply="none")[0]}
     total = sum(math.exp(x) for x in logits.values())
     assert {k: math.exp(x) / total for k, x in logits.items()} == pytest.approx(probabilities, abs=2e-6)
-    sigmoids = hf(booth, "topic", TEXT, function_to_apply="sigmoid", top_k=3)[0]
+    sigmoids = ask_hf(booth, "topic", TEXT, function_to_apply="sigmoid", top_k=3)[0]
     assert len(sigmoids) == 3
     assert all(s["score"] == pytest.approx(1 / (1 + math.exp(-logits[s["label"]])), abs=2e-6) for s in sigmoids)
 
 
 def test_a_number_is_a_class_named_after_its_side(booth: Booth) -> None:
     want = booth.native("sts", **PAIR)
-    assert hf(booth, "sts", PAIR) == [[{"label": want["label"], "score": want["value"]}]]
-    assert hf(booth, "sts", PAIR, function_to_apply="none") == hf(booth, "sts", PAIR)
+    assert ask_hf(booth, "sts", PAIR) == [[{"label": want["label"], "score": want["value"]}]]
+    assert ask_hf(booth, "sts", PAIR, function_to_apply="none") == ask_hf(booth, "sts", PAIR)
 
 
 def test_documents_and_pairs_are_classes_too(booth: Booth) -> None:
-    assert hf(booth, "signs", "It rained in the city.") == [
+    assert ask_hf(booth, "signs", "It rained in the city.") == [
         booth.native("signs", text="It rained in the city.")["scores"]
     ]
-    assert hf(booth, "nli", [PAIR]) == [booth.native("nli", **PAIR)["scores"]]
+    assert ask_hf(booth, "nli", [PAIR]) == [booth.native("nli", **PAIR)["scores"]]
 
 
 def test_two_texts_in_a_list_are_two_items_and_no_pair(booth: Booth) -> None:
-    assert refused(booth, "nli", ["a", "b"]).startswith("inputs.0.text_pair: ")
-    assert len(hf(booth, "topic", ["서울", "부산"])) == 2
-
-
-def test_an_answer_is_a_span_or_a_list_of_them(booth: Booth) -> None:
-    want = booth.native("reading", **ASKED, top_k=3)["answers"]
-    spans = [{"answer": s["text"], "score": s["score"], "start": s["start"], "end": s["end"]} for s in want]
-    assert hf(booth, "reading", ASKED) == spans[0]
-    assert hf(booth, "reading", ASKED, top_k=3) == spans
-    assert hf(booth, "reading", [ASKED, ASKED]) == [spans[0], spans[0]]
-
-
-def test_no_answer_has_its_place_where_it_is_accepted(booth: Booth) -> None:
-    native = booth.native("reading", **ASKED, top_k=5)
-    none = {"answer": "", "score": native["null_score"], "start": 0, "end": 0}
-    got = hf(booth, "reading", ASKED, top_k=5, handle_impossible_answer=True)
-    assert [s["answer"] for s in got if s != none] == [s["text"] for s in native["answers"][:4]]
-    assert [s["score"] for s in got] == sorted((s["score"] for s in got), reverse=True)
-    assert "always answers" in refused(booth, "sure", ASKED, handle_impossible_answer=True)
-
-
-def test_no_answer_comes_first_if_the_model_says_so(booth: Booth) -> None:
-    native = booth.native("unsure", **ASKED)
-    none = {"answer": "", "score": native["null_score"], "start": 0, "end": 0}
-    assert native["answer"] is None
-    assert hf(booth, "unsure", ASKED, handle_impossible_answer=True) == none
-    assert hf(booth, "unsure", ASKED, handle_impossible_answer=True, top_k=2)[0] == none
-    assert hf(booth, "unsure", ASKED)["answer"] == native["answers"][0]["text"]
-
-
-def test_numbers_of_reading_are_those_of_the_bundle(booth: Booth) -> None:
-    manifest = booth.server.bundles["reading"].manifest
-    same = {"max_seq_len": manifest.max_length, "max_question_len": 16, "max_answer_len": 12}
-    assert hf(booth, "reading", ASKED, **same, align_to_words=False) == hf(booth, "reading", ASKED)
-
-
-def test_the_numbers_that_clients_spell_out_are_honoured(booth: Booth) -> None:
-    """Rows are no longer than the model reads, however long the client would have them."""
-    spelled = {"top_k": 1, "doc_stride": 16, "max_answer_len": 15, "max_seq_len": 384, "max_question_len": 16}
-    rest = {"handle_impossible_answer": False, "align_to_words": True}
-    got = hf(booth, "reading", LONG, **spelled, **rest)
-    assert got["answer"] == LONG["context"][got["start"] : got["end"]] != ""
-
-
-@pytest.mark.parametrize("numbers", [{"doc_stride": 4}, {"max_seq_len": 40}, {"max_question_len": 2}])
-def test_windows_are_as_the_caller_sizes_them(booth: Booth, numbers: dict[str, int]) -> None:
-    own, got = hf(booth, "reading", LONG, top_k=9), hf(booth, "reading", LONG, top_k=9, **numbers)
-    assert [s["score"] for s in got] != [s["score"] for s in own]
-
-
-@pytest.mark.parametrize("most", [1, 3, 40])
-def test_an_answer_has_no_more_tokens_than_the_caller_allows(booth: Booth, most: int) -> None:
-    digits = LONG | {"context": "0 1 2 3 4 5 6 7 8 9 " * 8}
-    lengths = [len(s["answer"].split()) for s in hf(booth, "sure", digits, max_answer_len=most, top_k=100)]
-    assert max(lengths) <= most
-    assert most < 40 or max(lengths) > 12  # the bundle's own
-
-
-def test_answers_are_widened_to_whole_words(booth: Booth) -> None:
-    parts, whole = (hf(booth, "reading", ASKED, top_k=9, align_to_words=align) for align in (False, True))
-    text = ASKED["context"]
-    assert any(s["start"] > 0 and text[s["start"] - 1].isalpha() for s in parts)
-    for s in whole:
-        assert not text[s["start"] - 1 : s["start"]].isalpha()
-        assert not text[s["end"] : s["end"] + 1].isalpha()
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"doc_stride": 40}, "parameters.doc_stride: windows of 64 tokens with these numbers advance by 5"),
-        ({"max_seq_len": 20}, "parameters.max_seq_len: windows of 20 tokens with these numbers advance by 1"),
-        ({"max_question_len": 61}, "parameters.max_question_len: windows of 64 tokens with these numbers advance by 0"),
-        ({"max_seq_len": 0}, "parameters.max_seq_len: "),
-        ({"max_answer_len": 0}, "parameters.max_answer_len: "),
-        ({"doc_stride": -1}, "parameters.doc_stride: "),
-        ({"align_to_words": 1}, "parameters.align_to_words: "),
-    ],
-)
-def test_windows_that_would_not_advance_are_refused(booth: Booth, parameters: dict[str, Any], message: str) -> None:
-    """Else a text would be read as often as it has tokens."""
-    assert message in refused(booth, "reading", LONG, **parameters)
-    path = {"inputs": LONG | {"max_length": 64}}
-    assert booth.post("/models/reading", path).json["error"].startswith("inputs.max_length: ")
+    assert refused_hf(booth, "nli", ["a", "b"]).startswith("inputs.0.text_pair: ")
+    assert len(ask_hf(booth, "topic", ["서울", "부산"])) == 2
 
 
 def test_labels_are_ranked_by_how_far_the_text_entails_them(booth: Booth) -> None:
@@ -230,33 +133,33 @@ def test_labels_are_ranked_by_how_far_the_text_entails_them(booth: Booth) -> Non
     logits = {}
     for label in LABELS:
         pair = {"text": TEXT, "text_pair": template.replace("{}", label)}
-        logits[label] = {s["label"]: s["score"] for s in hf(booth, "nli", pair, function_to_apply="none")[0]}
+        logits[label] = {s["label"]: s["score"] for s in ask_hf(booth, "nli", pair, function_to_apply="none")[0]}
     yes, no = (booth.server.bundles["nli"].manifest.decoder[role] for role in ("entailment", "contradiction"))
     exclusive = {label: math.exp(z[yes]) for label, z in logits.items()}
     total = sum(exclusive.values())
-    one = hf(booth, "nli", TEXT, candidate_labels=LABELS, hypothesis_template=template)
+    one = ask_hf(booth, "nli", TEXT, candidate_labels=LABELS, hypothesis_template=template)
     assert {s["label"]: s["score"] for s in one} == pytest.approx(
         {k: v / total for k, v in exclusive.items()}, abs=1e-5
     )
     assert [s["score"] for s in one] == sorted((s["score"] for s in one), reverse=True)
-    several = hf(booth, "nli", TEXT, candidate_labels=LABELS, hypothesis_template=template, multi_label=True)
+    several = ask_hf(booth, "nli", TEXT, candidate_labels=LABELS, hypothesis_template=template, multi_label=True)
     assert {s["label"]: s["score"] for s in several} == pytest.approx(
         {label: 1 / (1 + math.exp(z[no] - z[yes])) for label, z in logits.items()}, abs=1e-5
     )
-    alone = hf(booth, "nli", TEXT, candidate_labels=LABELS[0], hypothesis_template=template)
+    alone = ask_hf(booth, "nli", TEXT, candidate_labels=LABELS[0], hypothesis_template=template)
     assert alone == [s for s in several if s["label"] == LABELS[0]]
 
 
 def test_labels_may_be_one_string_and_texts_several(booth: Booth) -> None:
-    listed = hf(booth, "nli", TEXT, candidate_labels=LABELS)
-    assert hf(booth, "nli", TEXT, candidate_labels=", ".join(LABELS)) == listed
-    assert hf(booth, "nli", [TEXT, TEXT], candidate_labels=LABELS) == [listed, listed]
+    listed = ask_hf(booth, "nli", TEXT, candidate_labels=LABELS)
+    assert ask_hf(booth, "nli", TEXT, candidate_labels=", ".join(LABELS)) == listed
+    assert ask_hf(booth, "nli", [TEXT, TEXT], candidate_labels=LABELS) == [listed, listed]
 
 
 @pytest.mark.parametrize(("version", "older"), [("0.36.2", True), ("1.1.4", True), ("1.1.5", False), ("2.4.0", False)])
 def test_clients_of_before_read_labels_and_scores_apart(booth: Booth, version: str, older: bool) -> None:
-    listed = hf(booth, "nli", TEXT, candidate_labels=LABELS)
-    got = hf(booth, "nli", TEXT, f"unknown/None; hf_hub/{version}; python/3.11", candidate_labels=LABELS)
+    listed = ask_hf(booth, "nli", TEXT, candidate_labels=LABELS)
+    got = ask_hf(booth, "nli", TEXT, f"unknown/None; hf_hub/{version}; python/3.11", candidate_labels=LABELS)
     apart = {"labels": [s["label"] for s in listed], "scores": [s["score"] for s in listed]}
     assert got == (apart if older else listed)
 
@@ -273,8 +176,8 @@ def test_one_text_over_twenty_labels_is_one_batch(booth: Booth) -> None:
 
 def test_other_families_get_their_native_answer(booth: Booth) -> None:
     want = booth.native("tree", text=TEXT)
-    assert hf(booth, "tree", TEXT) == want
-    assert hf(booth, "tree", [{"words": TEXT.split()}]) == [booth.native("tree", words=TEXT.split())]
+    assert ask_hf(booth, "tree", TEXT) == want
+    assert ask_hf(booth, "tree", [{"words": TEXT.split()}]) == [booth.native("tree", words=TEXT.split())]
 
 
 @pytest.mark.parametrize(
@@ -302,14 +205,14 @@ def test_an_item_is_refused_with_its_path(booth: Booth, name: str, inputs: Any, 
 
 def test_a_label_that_makes_no_hypothesis_is_named(booth: Booth) -> None:
     marks = "a" + "\u0301" * 40
-    message = refused(booth, "nli", TEXT, candidate_labels=["서울", marks])
+    message = refused_hf(booth, "nli", TEXT, candidate_labels=["서울", marks])
     assert message.startswith("parameters.candidate_labels.1: ")
-    message = refused(booth, "nli", PAIR, candidate_labels=["서울"])
+    message = refused_hf(booth, "nli", PAIR, candidate_labels=["서울"])
     assert message == "inputs.text_pair: the labels make the second text"
 
 
 def test_native_options_of_an_item_are_kept(booth: Booth) -> None:
     text = "😀 " + TEXT
-    points, units = (hf(booth, "ner", {"text": text, "offset_unit": unit}) for unit in ("codepoint", "utf16"))
+    points, units = (ask_hf(booth, "ner", {"text": text, "offset_unit": unit}) for unit in ("codepoint", "utf16"))
     assert points
     assert [len(text[: e["start"]].encode("utf-16-le")) // 2 for e in points] == [e["start"] for e in units]
